@@ -158,12 +158,7 @@ fn process_slices<'py>(
         None => &in_memory,
     };
     let sink = match out {
-        Some(out) => Some(slices::Sink::checked(
-            out,
-            (lazy.unwrap_or(image), false),
-            Policy::default(),
-            &name,
-        )?),
+        Some(out) => Some(slices::Sink::checked(out, Vec::new(), Policy::default(), &name)?),
         None => None,
     };
     let mut call = |position: &[usize], slice| {

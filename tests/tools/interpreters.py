@@ -114,9 +114,10 @@ def interpreter(version: str, out: Path) -> Path:
             made = Path(temporary) / "unpacked"
             made.mkdir()
             unpack(version, made)
+            # The libraries are named by where they will be.
+            adapt(prefix, made / python.relative_to(prefix))
             # An interrupted run leaves no folder.
             made.rename(prefix)
-        adapt(prefix, python)
         run(python, "-c", "import ctypes, ssl, zlib, sqlite3, sysconfig")
     return python
 

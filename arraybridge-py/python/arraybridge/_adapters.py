@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+from ._gradients import _numpy_dtype
 from .wrappers import WrappedCall, register_wrapper
 
 __all__: list[str] = []
@@ -63,7 +64,11 @@ def _axes(old: tuple[int, ...], new: tuple[int, ...]) -> list[int | None]:
 def _dims(old: Any, array: Any) -> tuple[list[Any], list[Any]]:
     """The names of the axes of an array, and those of the old axes that are gone or changed."""
     axes = _axes(tuple(old.shape), tuple(array.shape))
-    dims = [f"dim_{n}" if axis is None else old.dims[axis] for n, axis in enumerate(axes)]
+    dims: list[Any] = []
+    for n, axis in enumerate(axes):
+        # The default names of xarray may be taken.
+        free = (f"dim_{k}" for k in itertools.count(n) if f"dim_{k}" not in {*old.dims, *dims})
+        dims.append(next(free) if axis is None else old.dims[axis])
     kept = {d for d, length in zip(dims, array.shape, strict=True) if old.sizes.get(d) == length}
     return dims, [dim for dim in old.dims if dim not in kept]
 
@@ -257,9 +262,12 @@ def _blockwise(array: Any, call: WrappedCall) -> Any:
         if other.shape != array.shape:
             what = "an array that is computed later has the shape of the first one, or is computed"
             raise call.error(array, f"{what} before: {other.shape} is not {array.shape}")
-    others = [other.rechunk(array.chunks) for other in others]
     options, tiles = call.options, call.options.get("tiles")
-    by_slice = call.kwargs.get("slice_by_slice", options.get("slice_by_slice", False))
+    by_slice = call.kwargs.get("slice_by_slice")
+    if by_slice is None:
+        by_slice = options.get("slice_by_slice") or options.get("slice_by_slice_default")
+    if isinstance(tiles, str):
+        raise call.error(array, 'tiles="chunks" is for files; give lengths, such as (512, 512)')
     depth: dict[int, int] = {}
     if tiles is not None:
         halo = options.get("halo") or 0
@@ -271,7 +279,10 @@ def _blockwise(array: Any, call: WrappedCall) -> Any:
         whole.update({axis: -1 for axis in range(array.ndim - len(tiles))})
         array = array.rechunk(whole)
     elif by_slice:
-        array = array.rechunk({array.ndim - 1: -1, array.ndim - 2: -1})
+        inner = options.get("slice_axes") or (-2, -1)
+        if any(isinstance(axis, str) for axis in inner):
+            raise call.error(array, "its axes have no names; give slice_axes by index")
+        array = array.rechunk(dict.fromkeys((axis % array.ndim for axis in inner), -1))
     elif call.keep is None and array.npartitions > 1:
         way = "declare tiles=, or keep=True for a function that may be called for each block"
         why = f"it is a computation that has not run; pass .compute(), or {way}"
@@ -330,12 +341,6 @@ class _Block:
                 f"{(tuple(block.shape), self.dtype)}; pass .compute(), or set dtype_conversion=",
             )
         return result
-
-
-def _numpy_dtype(array: Any) -> Any:
-    import numpy
-
-    return numpy.dtype(str(array.dtype).removeprefix("torch."))
 
 
 register_wrapper("dask.array.Array", None, lambda old, array: array, apply=_blockwise)

@@ -52,7 +52,8 @@ def check(framework: str, name: str, options: dict[str, Any]) -> None:
             f"{name}() cannot be differentiable=True: {framework} has no gradients; give the "
             'derivative by hand, with output_type="input" and defvjp(forward, backward)'
         )
-    wrong = [option for option in _OPTIONS if options.get(option) not in (None, False)]
+    # 0 is a device.
+    wrong = [o for o in _OPTIONS if options.get(o) is not None and options[o] is not False]
     for option, value in (("output_type", "input"), ("dtype_conversion", "native")):
         given = options.get(option)
         if given is not None and getattr(given, "value", given) != value:
@@ -100,6 +101,11 @@ def call(
 ) -> Any:
     """Return the result of a call; ``NotImplemented`` if no gradient flows through it."""
     code, framework, name, by_hand = function
+    if by_hand is not None and kwargs:
+        # `backward` gives one gradient for each parameter. Without a signature, they stay as given.
+        with contextlib.suppress(TypeError, ValueError):
+            bound = inspect.signature(code).bind(*args, **kwargs)
+            args, kwargs = bound.args, bound.kwargs
     given = (args, kwargs or {})
     callers = []
     for caller in _callers():
@@ -118,7 +124,7 @@ def call(
             f"{name}()",
         )  # fmt: skip
     ((caller, leaves, tree),) = callers
-    for what, value in zip(("dtype_conversion", "slice_by_slice"), added, strict=True):
+    for what, value in zip(("dtype_conversion", "slice_by_slice", "out"), added, strict=True):
         if value and getattr(value, "value", value) != "native":
             raise TypeError(f"{name}(): a call through which a gradient flows takes no {what}")
     is_array = [caller.is_array(leaf) for leaf in leaves]
@@ -181,7 +187,7 @@ def _constant(leaf: Any, framework: str, places: _Places) -> Any:
     if known is None or known[1] is not None or known[0] == framework:
         return leaf
     try:
-        return convert(leaf, framework)
+        return _lend_one(leaf, framework, places.function_name)
     except MemoryConversionError as error:
         places.name(error, leaf)
         raise
@@ -217,21 +223,25 @@ class _Places:
         error.args = (*error.args[:4], place)
 
 
+def _lend_one(array: Any, framework: str, name: str) -> Any:
+    try:
+        # A function that is declared writes to no argument.
+        return convert(array, framework, copy=False)
+    except CopyRequiredError:
+        return convert(array, framework, copy=True)
+    except UnsupportedDtypeError:
+        if _is_inexact(array):
+            raise
+        # Integers have no gradient, so that they may be narrowed as in any other call.
+        return _narrow(array, framework, None, name, None)
+
+
 def _lend(arrays: Sequence[Any], framework: str, name: str) -> list[Any]:
     """Return arrays of the caller's framework as arrays of the function's, without copies."""
     lent = []
     for number, array in enumerate(arrays):
         try:
-            try:
-                # A function that is declared writes to no argument.
-                lent.append(convert(array, framework, copy=False))
-            except CopyRequiredError:
-                lent.append(convert(array, framework, copy=True))
-            except UnsupportedDtypeError:
-                if _is_inexact(array):
-                    raise
-                # Integers have no gradient, so that they may be narrowed as in any other call.
-                lent.append(_narrow(array, framework, None, name, None))
+            lent.append(_lend_one(array, framework, name))
         except MemoryConversionError as error:
             error._argument = number  # type: ignore[attr-defined]
             raise
@@ -367,6 +377,8 @@ class Function:
                     f"backward of {self.name}() returned a gradient of shape {(*each.shape,)} for "
                     f"an argument of shape {(*array.shape,)}; they have to be equal"
                 )
+            if _name(each.dtype) != _name(array.dtype):
+                each = convert(each, _known(each)[0], dtype=_name(array.dtype))
             found.append(each)
         return found
 

@@ -39,7 +39,7 @@ def in_graph(
     _, output, execution = memory_types
     conversion = "native" if options.get("differentiable") else None
     conversion = options.get("dtype_conversion") or conversion
-    chosen = {name for name, value in options.items() if value not in (None, False)}
+    chosen = {n for n, value in options.items() if value is not None and value is not False}
     known = _WITHOUT_EFFECT | {"output_type", "dtype_conversion"}
     if options.get("scaling") == "clamp":
         known.add("scaling")
@@ -98,6 +98,8 @@ def _all_fit(value: Any, torch: Any) -> bool:
         return all([_all_fit(item, torch) for item in value])
     if isinstance(value, dict):
         return all([_all_fit(item, torch) for item in value.values()])
+    if hasattr(value, "__dataclass_fields__") or hasattr(value, "__attrs_attrs__"):
+        return False  # Its arrays are converted outside of the graph.
     return not (hasattr(value, "__dlpack__") or hasattr(value, "__array__"))
 
 

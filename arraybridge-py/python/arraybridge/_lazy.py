@@ -13,8 +13,12 @@ from typing import Any
 import numpy as np
 
 from ._core import _known, convert  # type: ignore[import-not-found]
+from .exceptions import MemoryConversionError
 
 __all__: list[str] = []
+
+# Stands for an array that was written, until it is replaced by what it was written to.
+WRITTEN = object()
 
 # Objects with one of these are in memory, and are converted as they are. `iloc` marks objects whose
 # `__getitem__` takes labels, `nnz` sparse ones.
@@ -71,8 +75,15 @@ def read(array: Any, index: Any) -> np.ndarray[Any, Any]:
 
 def padded(array: Any, widths: Sequence[tuple[int, int]], mode: str) -> Any:
     """Return an array of the same framework and device with more elements along each axis."""
-    host = np.pad(convert(array, "numpy"), widths, mode)  # type: ignore[call-overload]
     framework, _ = _known(array)
+    if mode != "constant" and framework in ("torch", "jax", "cupy"):
+        # By indexing, which stays on the device and in the graph.
+        for axis, width in enumerate(widths):
+            if width != (0, 0):
+                index = np.pad(np.arange(array.shape[axis]), width, mode)  # type: ignore[call-overload]
+                array = array[(slice(None),) * axis + (index,)]
+        return array
+    host = np.pad(convert(array, "numpy"), widths, mode)  # type: ignore[call-overload]
     if framework == "numpy":
         return host
     device = getattr(array, "device", None) if framework in ("torch", "jax", "cupy") else None
@@ -112,11 +123,11 @@ def chunks(array: Any, out: Any) -> tuple[int, ...]:
     )
 
 
-def check_out(out: Any, array: Any, overlap: bool, function: str) -> np.dtype[Any]:
+def check_out(out: Any, reads: Sequence[Any], function: str) -> np.dtype[Any]:
     """Return the dtype of an object that results are written to.
 
-    Raises ``TypeError`` if it cannot be written to, ``ValueError`` if it is the array that tiles
-    with a halo are read from.
+    Raises ``TypeError`` if it cannot be written to, ``ValueError`` if it has memory of an array
+    that is read again after a part was written.
     """
     shape, known = _shape(out), _known(out)
     if known is not None and known[0] in ("jax", "tensorflow"):
@@ -134,17 +145,28 @@ def check_out(out: Any, array: Any, overlap: bool, function: str) -> np.dtype[An
         dtype = convert(out[tuple(slice(0, 0) for _ in shape)], "numpy").dtype
     if dtype is None:
         raise TypeError(f"{function}(): out has no dtype of NumPy's; its dtype is {out.dtype!r}")
-    if overlap and _is_same(out, array):
+    if any(_is_same(out, array) for array in reads):
         raise ValueError(
-            f"{function}(): out is the array that is read, and tiles with a halo would read what "
-            "was written before; write to another array"
+            f"{function}(): out is an array that is read again after a part of it was written, for "
+            "a tile with a halo or as an argument that is not cut; write to another array"
         )
     return dtype
 
 
+def _on_host(array: Any) -> np.ndarray[Any, Any] | None:
+    """Return an array of a framework as one of NumPy on the same memory, if there is one."""
+    if isinstance(array, np.ndarray):
+        return array
+    try:
+        return convert(array, "numpy", copy=False) if _known(array) else None
+    except (MemoryConversionError, RuntimeError, TypeError, ValueError):
+        return None
+
+
 def _is_same(out: Any, array: Any) -> bool:
-    if isinstance(out, np.ndarray) and isinstance(array, np.ndarray):
-        return np.may_share_memory(out, array)
+    ours, theirs = _on_host(out), _on_host(array)
+    if ours is not None and theirs is not None:
+        return np.may_share_memory(ours, theirs)
     try:
         # Two objects of one data set of a file are equal.
         return out is array or type(out) is type(array) and bool(out == array)

@@ -23,7 +23,8 @@ use crate::interpreter::interrupt::is_interrupt;
 use crate::memory;
 use crate::memory::source::Source;
 
-type Key = (usize, DType, DType, Scaling);
+/// The framework, the dtypes, the scaling, and whether the framework has float64 now.
+type Key = (usize, DType, DType, Scaling, bool);
 
 static KNOWN: Mutex<Option<HashMap<Key, bool>>> = Mutex::new(None);
 
@@ -36,12 +37,13 @@ impl OwnCast<'_> {
     /// An interrupt.
     pub fn is_exact_on(&self, device: Device) -> Result<bool> {
         let py = self.loaded.py();
+        let has_f64 = self.scaling == Scaling::Clamp
+            || dtypes(self.loaded, DType::Float64)?.contains(DType::Float64);
         let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(passes) = known.as_ref().and_then(|known| known.get(&self.key())) {
+        if let Some(passes) = known.as_ref().and_then(|known| known.get(&self.key(has_f64))) {
             return Ok(*passes);
         }
         drop(known);
-        let has_f64 = dtypes(self.loaded, DType::Float64)?.contains(DType::Float64);
         let passes = can_be_exact(self.from, self.to, self.scaling, has_f64)
             && match self.agrees_on(device) {
                 Ok(agrees) => agrees,
@@ -49,22 +51,24 @@ impl OwnCast<'_> {
                 Err(error) if oom::passes_through(py, &error) => return Ok(false),
                 Err(_) => false,
             };
-        self.remember(passes);
+        self.remember(passes, has_f64);
         Ok(passes)
     }
 
     /// Makes this cast use the kernels from now on.
     pub fn distrust(&self) {
-        self.remember(false);
+        for has_f64 in [false, true] {
+            self.remember(false, has_f64);
+        }
     }
 
-    fn key(&self) -> Key {
-        (self.loaded.framework.memory_type as usize, self.from, self.to, self.scaling)
+    fn key(&self, has_f64: bool) -> Key {
+        (self.loaded.framework.memory_type as usize, self.from, self.to, self.scaling, has_f64)
     }
 
-    fn remember(&self, passes: bool) {
+    fn remember(&self, passes: bool, has_f64: bool) {
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get_or_insert_default().insert(self.key(), passes);
+        known.get_or_insert_default().insert(self.key(has_f64), passes);
     }
 
     /// Whether the operations compute the bits that the kernels compute.
@@ -81,14 +85,9 @@ impl OwnCast<'_> {
         if given.view().dtype() != to || given.view().shape() != expected.view().shape() {
             return Ok(false);
         }
-        let (given, _) = memory::cast::cast(py, &given, to, Scaling::Clamp)?;
-        let bytes = |source: &Source| {
-            // SAFETY: the source is the result of a cast, whose `nbytes` bytes are contiguous, initialized
-            // and owned by the source, which is borrowed meanwhile; nobody else has a reference to them.
-            unsafe { std::slice::from_raw_parts(source.view().data(), source.view().nbytes()) }
-                .to_vec()
-        };
-        Ok(bytes(&given) == bytes(&expected))
+        let (given, expected) =
+            (memory::cast::bytes_of(py, &given)?, memory::cast::bytes_of(py, &expected)?);
+        Ok(given == expected)
     }
 }
 

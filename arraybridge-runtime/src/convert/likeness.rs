@@ -15,6 +15,7 @@ use crate::framework::oom;
 use crate::framework::spec::Framework;
 use crate::interpreter::classes::{self, ClassCache};
 use crate::interpreter::error::{Error, Result, attempt, first_line};
+use crate::interpreter::stack;
 use crate::memory::numpy_array;
 
 /// The relation of an object of no framework to arrays.
@@ -62,7 +63,12 @@ pub fn is_registered_numpy(data: &Bound<'_, PyAny>) -> bool {
 ///
 /// As [`wrapper::opened`].
 pub(super) fn wrapped<'py>(data: &Bound<'py, PyAny>) -> Result<Option<wrapper::Opened<'py>>> {
-    if is_wrapper(data) { wrapper::opened(data) } else { Ok(None) }
+    if !is_wrapper(data) {
+        return Ok(None);
+    }
+    // What is inside may be such an object again, without end.
+    stack::expect_room()?;
+    wrapper::opened(data)
 }
 
 /// The array inside an object; `None` for an object without one, or one that NumPy has to see itself.

@@ -4,14 +4,14 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
-use crate::interpreter::error::Result;
+use crate::interpreter::error::{Result, attempt};
 
 /// Whether the package knows how to take the objects of a class apart. A program without the package knows nothing.
 #[cold]
 pub(super) fn is_registered(class: &Bound<'_, PyType>) -> bool {
     let py = class.py();
     let ask = || py.import("arraybridge.wrappers")?.call_method1("_is_registered", (class,));
-    ask().and_then(|answer| answer.is_truthy()).unwrap_or(false)
+    attempt(py, ask().and_then(|answer| answer.is_truthy())).unwrap_or(false)
 }
 
 /// The name of a registered class, and the array inside one of its objects, of whatever framework. `None` instead of an

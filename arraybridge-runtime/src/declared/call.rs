@@ -41,8 +41,8 @@ pub struct Call<'a, 'py> {
     pub policy: Policy,
     /// Whether memory ran out on an accelerator and the function was called on the host.
     pub fell_back: Cell<bool>,
-    /// What the first array of the result is written to, if the caller said so, and the policy for its dtype.
-    pub out: Option<(Bound<'py, PyAny>, Policy)>,
+    /// What the first array of the result is written to, if the caller said so.
+    pub sink: Option<Sink<'a, 'py>>,
     /// How many first axes of the lead count slices, if the call is made slice by slice.
     pub leading: usize,
 }
@@ -99,7 +99,7 @@ impl<'a, 'py> Call<'a, 'py> {
             found,
             policy,
             fell_back,
-            out: None,
+            sink: None,
             leading: 1,
         }
     }
@@ -129,6 +129,9 @@ impl<'a, 'py> Call<'a, 'py> {
     #[cold]
     pub fn find_cut_arrays(&mut self) -> Result<()> {
         self.find(true)?;
+        if self.slots.iter().all(|slot| slot.lazy().is_none()) {
+            return Ok(());
+        }
         let mut found = ArgumentSlots::new();
         for (index, slot) in self.slots.iter().enumerate() {
             match slot.lazy() {
@@ -151,22 +154,20 @@ impl<'a, 'py> Call<'a, 'py> {
     ///
     /// [`Error::Value`] and [`Error::Type`] for what cannot be written to part by part.
     pub fn write_to(&mut self, out: Bound<'py, PyAny>) -> Result<()> {
-        let Some(lead) = self.slots.first() else {
+        if self.slots.is_empty() {
             return Err(Error::Value("out= needs an array among the arguments".to_owned()));
-        };
-        let overlap = self.definition.options.tiles.as_ref().is_some_and(|tiles| tiles.overlap());
-        let read = (lead.lazy().unwrap_or(&lead.value), overlap);
-        let sink = Sink::checked(&out, read, self.policy, &self.definition.name)?;
-        self.out = Some(sink.parts());
+        }
+        let definition = self.definition;
+        let overlap = definition.options.tiles.as_ref().is_some_and(|tiles| tiles.overlap());
+        // An array that is not cut is read for each part.
+        let is_cut =
+            |(index, slot): &(usize, &ArgumentSlot<'py>)| *index == 0 || self.is_sliced(slot);
+        let again = self.slots.iter().enumerate().filter(|slot| overlap || !is_cut(slot));
+        let reads = again.map(|(_, slot)| slot.lazy().unwrap_or(&slot.value).clone()).collect();
+        self.sink = Some(Sink::checked(&out, reads, self.policy, &definition.name)?);
         // The other arrays keep their dtypes, as without out.
         self.policy.conversion = Conversion::NativeOutput;
         Ok(())
-    }
-
-    /// What results are written to, if the caller said so.
-    pub fn sink(&self) -> Option<Sink<'a, 'py>> {
-        let definition = self.definition;
-        self.out.clone().map(|(out, policy)| Sink::new(out, policy, &definition.name))
     }
 
     /// Calls the function once, with the arrays of `slots`. Returns its result, and the arrays that it
@@ -326,16 +327,16 @@ impl<'a, 'py> Call<'a, 'py> {
         scope: ResultScope,
         step: impl FnOnce(Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let sink = self.sink();
+        let sink = self.sink.as_ref();
         // Tiles and slices were written as they came.
         let is_whole = scope == ResultScope::Call && self.definition.options.tiles.is_none();
-        if let Some(sink) = sink.as_ref().filter(|_| is_whole) {
+        if let Some(sink) = sink.filter(|_| is_whole) {
             result = sink.take(result, |array| sink.write_whole(array))?;
         }
         let result = result::finish(self, result, scope)
             .and_then(step)
             .map_err(|error| arguments::in_place(self.definition, "the result", error))?;
-        let result = match &sink {
+        let result = match sink {
             Some(sink) => sink.settle(result)?,
             None => result,
         };

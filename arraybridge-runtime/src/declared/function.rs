@@ -195,7 +195,7 @@ impl Declared {
         }
         if definition.is_differentiable() {
             let chosen = added_keywords.as_ref().and_then(|added| added.dtype_conversion.clone());
-            let added = (chosen, slice_by_slice);
+            let added = (chosen, slice_by_slice, out.is_some());
             if let Some(result) = gradients::call(definition, args, kwargs, added)? {
                 return Ok(result);
             }

@@ -19,7 +19,7 @@ pub fn call<'py>(
     definition: &Definition,
     args: &Bound<'py, PyTuple>,
     kwargs: Option<&Bound<'py, PyDict>>,
-    added: (Option<Bound<'py, PyAny>>, bool),
+    added: (Option<Bound<'py, PyAny>>, bool, bool),
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
     static CALL: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let py = args.py();

@@ -289,7 +289,8 @@ fn lead_of<'a, 'py>(call: &'a Call<'_, 'py>, scope: ResultScope) -> Lead<'a, 'py
     let Some(slot) = call.slots.first() else { return Lead::default() };
     let received_by = Some(call.definition.options.input);
     let leading = if scope == ResultScope::Stack { call.leading } else { 0 };
-    Lead { received_by, stacked: (leading, leading), ..Lead::of(&slot.value) }
+    let is_stand_in = slot.lazy().is_some();
+    Lead { received_by, stacked: (leading, leading), is_stand_in, ..Lead::of(&slot.value) }
 }
 
 /// Converts an array of a result to the output framework.

@@ -54,7 +54,7 @@ impl<'py> Call<'_, 'py> {
         declared: &Bound<'py, Declared>,
         layout: &Layout,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let (lead, sink) = (&self.slots[0], self.sink());
+        let (lead, sink) = (&self.slots[0], self.sink.as_ref());
         let merge = Merge {
             name: &self.definition.name,
             target: None,
@@ -79,7 +79,7 @@ impl<'py> Call<'_, 'py> {
                 let slots = self.with_parts(&self.slots, slice, &part)?;
                 let result = self.called(declared, &slots, ResultScope::Slice)?;
                 let result = result::finish(self, result, ResultScope::Slice)?;
-                match &sink {
+                match sink {
                     Some(sink) => {
                         Ok(sink.write_slice(layout, stack.lengths(), position, result)?)
                     }
@@ -98,7 +98,7 @@ impl<'py> Call<'_, 'py> {
         if sink.is_none() && slices::is_nothing(&stack) {
             return Ok(self.py.None().into_bound(self.py));
         }
-        let stack = match &sink {
+        let stack = match sink {
             Some(sink) => sink.merged(stack)?,
             None => stack,
         };

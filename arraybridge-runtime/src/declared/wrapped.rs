@@ -1,6 +1,7 @@
 //! Calls whose lead is in an object of another library, such as a labelled array. `arraybridge.wrappers` takes the object
 //! apart and makes the one for the result.
 
+use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyModule};
@@ -60,7 +61,7 @@ impl<'py> Call<'_, 'py> {
     /// The object that the lead is in, if the result is to be in one like it.
     pub fn wrapper(&self) -> Option<Bound<'py, PyAny>> {
         // What the caller gave is the result then.
-        let is_given = self.out.is_some();
+        let is_given = self.sink.is_some();
         if is_given || self.found.seen.is_empty() || !self.definition.options.rewraps() {
             return None;
         }
@@ -110,6 +111,10 @@ impl<'py> Call<'_, 'py> {
         }
         let Some(object) = self.parted()? else { return Ok(None) };
         let kwargs = added()?;
+        if self.found.parted.is_some() && kwargs.contains("out")? {
+            let text = "out is for one array, and this call is made for each part of an argument";
+            return Err(PyTypeError::new_err(text));
+        }
         if let Some(given) = &self.kwargs {
             kwargs.update(given.as_mapping())?;
         }

@@ -90,7 +90,7 @@ impl Rounding {
         if !is_unit && !loses_much {
             return None;
         }
-        let image = lead.array.and_then(range_of);
+        let image = lead.array.filter(|_| !lead.is_stand_in).and_then(range_of);
         // What cannot be read may go beyond.
         let (is_black, goes_beyond) = image.map_or((false, true), |(min, max)| {
             (min == 0.0 && max == 0.0, min < -1.0 || max > 1.0)

@@ -72,22 +72,32 @@ impl Range {
     /// Scales floats in place, and counts those that were clipped.
     fn scale(self, values: &mut [f64], scaling: Scaling) -> u64 {
         let (low, high, nothing) = (self.low as f64, self.high as f64, self.nothing() as f64);
-        let (min, part) = match scaling {
+        let (min, part, factor) = match scaling {
             Scaling::Stretch => {
                 let finite = || values.iter().copied().filter(|value| value.is_finite());
                 let (min, max) = (
                     finite().fold(f64::INFINITY, f64::min),
                     finite().fold(f64::NEG_INFINITY, f64::max),
                 );
-                (min, max - min)
+                // The span of all floats is no float, and half of it is.
+                let factor = if (max - min).is_finite() { 1.0 } else { 0.5 };
+                match min > max {
+                    true => (0.0, 1.0, 1.0),
+                    false => (min * factor, max * factor - min * factor, factor),
+                }
             }
-            _ => (0.0, 1.0),
+            _ => (0.0, 1.0, 1.0),
         };
         let is_constant = part == 0.0;
         let mut clipped = 0;
         for value in values {
-            let scaled = ((*value - min) / part).mul_add(high - low, low);
-            let kept = match value.is_nan() || is_constant {
+            let position = (*value * factor - min) / part;
+            let scaled = match scaling {
+                // As the cast to all integers rounds: before the first of them is added.
+                Scaling::Stretch => (position * (high - low)).round_ties_even() + low,
+                _ => position.mul_add(high - low, low),
+            };
+            let kept = match scaled.is_nan() || is_constant {
                 true => nothing,
                 false => scaled.clamp(low, high),
             };

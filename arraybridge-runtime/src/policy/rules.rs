@@ -58,6 +58,8 @@ pub struct Lead<'a, 'py> {
     pub received_by: Option<&'static Framework>,
     /// How many first axes of the result and of the lead count slices.
     pub stacked: (usize, usize),
+    /// True if the array has the shape and the dtype of the lead alone, whose values are in a file.
+    pub is_stand_in: bool,
 }
 
 impl<'a, 'py> Lead<'a, 'py> {

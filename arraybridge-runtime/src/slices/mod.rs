@@ -50,7 +50,7 @@ pub use grow::Growing;
 use join::{Parts, join, stack_alike};
 pub use layout::Layout;
 pub use mosaic::Mosaic;
-pub use out::{Sink, is_nothing};
+pub use out::{Sink, is_nothing, written};
 pub use stack::{Leading, Stack, leading_axes};
 use unstack::{OnHost, Slices};
 

@@ -25,24 +25,19 @@ pub struct Sink<'a, 'py> {
 }
 
 impl<'a, 'py> Sink<'a, 'py> {
-    /// Writes to an object in the dtype that the policy of a function forces.
-    pub fn new(out: Bound<'py, PyAny>, policy: Policy, function: &'a str) -> Sink<'a, 'py> {
-        Sink { out, policy, function }
-    }
-
-    /// Writes to an object, in its dtype. `overlap` says whether parts of what is read are read again.
+    /// Writes to an object, in its dtype. `reads` are the arrays that are read again after a part was written.
     ///
     /// # Errors
     ///
     /// `TypeError` for what cannot be written to part by part; [`Error::Value`] for a policy that needs all results at
-    /// once, and for the array that is read, if its parts overlap.
+    /// once, and for an array that is read again.
     pub fn checked(
         out: &Bound<'py, PyAny>,
-        (read, overlap): (&Bound<'py, PyAny>, bool),
+        reads: Vec<Bound<'py, PyAny>>,
         policy: Policy,
         function: &'a str,
     ) -> Result<Sink<'a, 'py>> {
-        let arguments = (out, read, overlap, function);
+        let arguments = (out, reads, function);
         let dtype = lazy::module(out.py())?.call_method1("check_out", arguments)?;
         if policy.scaling == Scaling::Stretch {
             return Err(Error::Value(format!(
@@ -51,12 +46,12 @@ impl<'a, 'py> Sink<'a, 'py> {
             )));
         }
         let policy = Policy::from_py(Some(&dtype), None, policy)?;
-        Ok(Sink::new(out.clone(), policy, function))
+        Ok(Sink { out: out.clone(), policy, function })
     }
 
-    /// What is written to, and the policy for its dtype.
-    pub fn parts(self) -> (Bound<'py, PyAny>, Policy) {
-        (self.out, self.policy)
+    /// The object that is written to.
+    pub fn out(&self) -> &Bound<'py, PyAny> {
+        &self.out
     }
 
     /// Casts an array, and writes it to the whole of the object.
@@ -90,7 +85,7 @@ impl<'a, 'py> Sink<'a, 'py> {
         Ok(())
     }
 
-    /// Gives the first array of a result to `write`, and leaves None in its place.
+    /// Gives the first array of a result to `write`, and leaves [`written`] in its place.
     ///
     /// # Errors
     ///
@@ -100,21 +95,21 @@ impl<'a, 'py> Sink<'a, 'py> {
         result: Bound<'py, PyAny>,
         write: impl FnOnce(&Bound<'py, PyAny>) -> Result<()>,
     ) -> Result<Bound<'py, PyAny>> {
-        let none = result.py().None().into_bound(result.py());
+        let written = written(result.py())?;
         if detect::class_of(&result).is_some() {
             write(&result)?;
-            return Ok(none);
+            return Ok(written);
         }
         let Some(tuple) = plain_tuple(&result) else { return Err(self.unused()) };
         let mut elements: Vec<_> = tuple.iter().collect();
         let first = elements.iter_mut().find(|element| detect::class_of(element).is_some());
         let Some(first) = first else { return Err(self.unused()) };
         write(first)?;
-        *first = none;
+        *first = written;
         Ok(rebuilt(&result, elements)?)
     }
 
-    /// Writes the first array of the result for a slice, and leaves None in its place.
+    /// Writes the first array of the result for a slice, and leaves [`written`] in its place.
     ///
     /// # Errors
     ///
@@ -138,17 +133,17 @@ impl<'a, 'py> Sink<'a, 'py> {
         })
     }
 
-    /// The merged results of slices that were written: None in place of the list of them.
+    /// The merged results of slices that were written: [`written`] in place of the list of them.
     ///
     /// # Errors
     ///
     /// What building the tuple raises.
     pub fn merged(&self, results: Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
-        let none = results.py().None().into_bound(results.py());
-        let Some(tuple) = plain_tuple(&results) else { return Ok(none) };
+        let written = written(results.py())?;
+        let Some(tuple) = plain_tuple(&results) else { return Ok(written) };
         let mut elements: Vec<_> = tuple.iter().collect();
-        if let Some(first) = elements.iter_mut().find(|element| is_nothing(element)) {
-            *first = none;
+        if let Some(first) = elements.iter_mut().find(|element| all_are(element, &written)) {
+            *first = written;
         }
         Ok(rebuilt(&results, elements)?)
     }
@@ -168,20 +163,38 @@ impl<'a, 'py> Sink<'a, 'py> {
     ///
     /// What building the tuple raises.
     pub fn settle(&self, result: Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
-        if result.is_none() {
+        let written = written(result.py())?;
+        if result.is(&written) {
             return Ok(self.out.clone());
         }
-        let Some(tuple) = plain_tuple(&result) else { return Ok(result) };
-        let mut elements: Vec<_> = tuple.iter().collect();
-        if let Some(first) = elements.iter_mut().find(|element| element.is_none()) {
+        let mut elements: Vec<_> = match (plain_tuple(&result), result.cast::<PyList>()) {
+            (Some(tuple), _) => tuple.iter().collect(),
+            (None, Ok(list)) => list.iter().collect(),
+            (None, Err(_)) => return Ok(result),
+        };
+        if let Some(first) = elements.iter_mut().find(|element| element.is(&written)) {
             *first = self.out.clone();
         }
         Ok(rebuilt(&result, elements)?)
     }
 }
 
-/// Whether the results of all slices are None.
+/// The object that stands for an array that was written, until the result is settled.
+///
+/// # Errors
+///
+/// Any exception of the import of the module.
+pub fn written(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    lazy::module(py)?.getattr(intern!(py, "WRITTEN"))
+}
+
+/// Returns whether the results of all slices are None.
 pub fn is_nothing(results: &Bound<'_, PyAny>) -> bool {
-    let is_nothing = |result: Bound<'_, PyAny>| result.is_none() || is_nothing(&result);
-    results.cast::<PyList>().is_ok_and(|list| list.iter().all(is_nothing))
+    all_are(results, results.py().None().bind(results.py()))
+}
+
+/// Returns whether the results of all slices are this object.
+fn all_are(results: &Bound<'_, PyAny>, object: &Bound<'_, PyAny>) -> bool {
+    let is_it = |result: Bound<'_, PyAny>| result.is(object) || all_are(&result, object);
+    results.cast::<PyList>().is_ok_and(|list| list.iter().all(is_it))
 }

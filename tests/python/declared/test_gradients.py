@@ -28,12 +28,6 @@ def power(name, exponent=3):
     return getattr(ab, name)(differentiable=True)(cubes)
 
 
-def weigh(result):
-    """A scalar of which each result is a part."""
-    first, second = result["pair"]
-    return (result["cubes"] * 3 + first + second).sum()
-
-
 def gradient_of(caller, loss, *arrays):
     """The gradients of a scalar function of a framework's arrays."""
     if caller == "torch":
@@ -533,3 +527,49 @@ def test_nothing_is_left_of_a_training_step():
     gc.collect()
     assert left[0]() is None
     assert len(gc.get_objects()) - before < 100
+
+
+def test_gradients_by_hand_of_keywords_and_of_another_dtype():
+    need("torch")
+    import torch
+
+    @ab.numpy(output_type="input")
+    def product(x, m):
+        return x * m
+
+    product.defvjp(
+        lambda x, m: (x * m, (x, m)),
+        lambda saved, gradient: (
+            (gradient * saved[1]).astype("float64"), (gradient * saved[0]).astype("float64"),
+        ),
+    )  # fmt: skip
+    x, m = (torch.tensor(each, requires_grad=True) for each in ([2.0, 3.0], [5.0, 7.0]))
+    product(m=m, x=x).sum().backward()
+    assert x.grad.tolist() == [5, 7] and m.grad.tolist() == [2, 3]
+    assert x.grad.dtype == m.grad.dtype == torch.float32
+
+
+def test_integers_beside_a_gradient_are_narrowed():
+    need("torch", "jax")
+    import torch
+
+    taken = ab.jax(differentiable=True)(lambda x, index: x[index])
+    x = torch.ones(3, requires_grad=True)
+    with pytest.warns(ab.NarrowedDtypeWarning):
+        taken(x, np.array([0, 1])).sum().backward()
+    assert x.grad.tolist() == [1, 1, 0]
+
+
+def test_out_does_not_go_with_a_gradient():
+    need("torch")
+    import torch
+
+    double = ab.numpy(lambda x: x * 2, tiles=(2,), output_type="input")
+    double.defvjp(lambda x: (x * 2, None), lambda saved, gradient: (gradient * 2,))
+    with pytest.raises(TypeError, match="takes no out"):
+        double(torch.ones(4, requires_grad=True), out=np.zeros(4, "float32"))
+
+
+def test_the_first_device_is_an_option():
+    with pytest.raises(ValueError, match="leave out device"):
+        ab.torch(differentiable=True, device=0)(lambda x: x)

@@ -95,3 +95,24 @@ def test_a_range_needs_a_scaling_and_a_dtype_that_has_it():
         declared(np.arange(9, dtype="uint8"))
     # Floats are not scaled.
     assert declared(np.arange(9, dtype="float32")).dtype == np.float32
+
+
+# The span is a power of two, so that float32 has the ties.
+@pytest.mark.parametrize("bounds", [(1, 2), (-3, 5), (5, 261)])
+def test_a_trace_stretches_as_the_kernel_does(bounds):
+    bridges.need("jax")
+    import jax
+
+    values = np.linspace(0, 1, 2 * (bounds[1] - bounds[0]) + 1, dtype="float32")
+    declared = ab.jax(
+        lambda image: image, dtype_conversion="int16", scaling="stretch", range=bounds
+    )
+    assert np.array_equal(declared(values), jax.jit(declared)(values))
+
+
+def test_stretching_stays_in_the_range():
+    stretch = {"dtype_conversion": "uint8", "scaling": "stretch", "range": (10, 20)}
+    declared = ab.numpy(lambda image: image, **stretch)
+    with pytest.warns(ab.ClippedValuesWarning):
+        assert (declared(np.array([np.inf, -np.inf])) >= 10).all()
+    assert declared(np.array([-1.7e308, 0, 1.7e308])).tolist() == [10, 15, 20]

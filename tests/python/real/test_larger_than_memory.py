@@ -375,3 +375,83 @@ def test_a_file_larger_than_the_limit_of_the_process_is_processed(tmp_path, kind
     pytest.importorskip(kind)
     done = bridges.survives(LIMITED, kind, str(tmp_path))
     assert int(done) < 24 << 20
+
+
+@pytest.mark.parametrize("how", [{"tiles": (100, 100)}, {"slice_by_slice": True}])
+def test_a_file_whose_result_would_be_black_is_refused_as_an_array_is(how):
+    image = IMAGE if "tiles" in how else IMAGE.reshape(10, 30, 410)
+    declared = ab.numpy(lambda part: part / 65535, **how)
+    for source in (image, Spied(image)):
+        with pytest.raises(ab.ResultCollapsedError):
+            declared(source)
+
+
+def test_out_that_is_read_again_is_refused():
+    image, mask = IMAGE.astype("float32"), np.ones(IMAGE.shape, "float32")
+    tiles = {"tiles": (64, 64)}
+    whole = ab.numpy(lambda part, mask: part + mask.sum(), **tiles)
+    cut = ab.numpy(lambda part, mask: part + mask, sliced="mask", **tiles)
+    beyond = ab.numpy(lambda part, mask: part + mask, sliced="mask", halo=1, **tiles)
+    for declared in (whole, beyond):
+        with pytest.raises(ValueError, match="read again"):
+            declared(image, mask, out=mask)
+    with pytest.raises(ValueError, match="read again"):
+        beyond(image, mask, out=image[:])
+    expected = image + mask
+    assert np.array_equal(cut(image, mask, out=mask), expected)
+
+
+def test_out_that_is_memory_of_a_torch_lead_is_refused():
+    bridges.need("torch")
+    import torch
+
+    image = IMAGE.astype("float32")
+    beyond = ab.numpy(lambda part: part * 2, tiles=(64, 64), halo=1)
+    for lead, out in ((torch.from_numpy(image), image), (image, torch.from_numpy(image))):
+        with pytest.raises(ValueError, match="read again"):
+            beyond(lead, out=out)
+
+
+@pytest.mark.parametrize("how", [{"tiles": (100, 100)}, {"slice_by_slice": True}])
+def test_none_beside_a_written_array_stays_none(how):
+    image = IMAGE if "tiles" in how else IMAGE.reshape(10, 30, 410)
+    out = np.empty(image.shape, image.dtype)
+    first, second = ab.numpy(lambda part: (None, part + 1), **how)(image, out=out)
+    assert np.array_equal(out, image + 1)
+    assert second is out and first is not out
+
+
+def test_lists_of_results_are_settled():
+    out = np.empty_like(IMAGE)
+    result = ab.numpy(lambda part: [part + 1, part], tiles=(100, 100))(IMAGE, out=out)
+    assert result[0] is out and np.array_equal(result[1], IMAGE)
+
+
+def test_a_tuple_of_halos_is_for_the_last_axes_of_chunks(stores):
+    stack = stores("stack", (4, 64, 64), chunks=(1, 32, 32), shards=(1, 32, 32))
+    stack[:] = 7
+    shapes = set()
+    declared = ab.numpy(lambda part: shapes.add(part.shape) or part, tiles="chunks", halo=(2,))
+    assert (declared(stack) == 7).all()
+    assert shapes == {(1, 32, 34)}
+
+
+def test_chunks_are_not_those_of_a_slice(stores):
+    stack = stores("stack", (4, 64, 64), chunks=(1, 32, 32), shards=(1, 32, 32))
+    with pytest.raises(ValueError, match="chunks of whole arrays"):
+        ab.numpy(lambda part: part, tiles="chunks", slice_by_slice=True)(stack)
+
+
+@pytest.mark.parametrize("mode", ["reflect", "edge"])
+def test_padding_keeps_the_gradient_and_the_trace(mode):
+    bridges.need("torch", "jax")
+    import jax
+    import torch
+
+    x = torch.arange(50.0).reshape(5, 10).requires_grad_()
+    declared = ab.torch(lambda part: part * 2, tiles=(4, 4), pad=mode)
+    declared(x).sum().backward()
+    assert (x.grad == 2).all()
+    traced = jax.jit(ab.jax(lambda part: part * 2, tiles=(4, 4), pad=mode))
+    image = np.arange(50, dtype="float32").reshape(5, 10)
+    assert np.array_equal(traced(jax.numpy.asarray(image)), image * 2)

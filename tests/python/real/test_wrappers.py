@@ -531,3 +531,47 @@ def test_threads_do_not_see_each_others_objects():
 def test_a_declaration_with_keep_is_pickled():
     copied = pickle.loads(pickle.dumps(double))
     assert copied(labelled()).identical(labelled(IMAGE * 2))
+
+
+def test_a_wrapper_of_a_wrapper_without_end_is_an_error():
+    bridges.survives(
+        """
+        import arraybridge as ab
+
+        class Endless:
+            pass
+
+        ab.register_wrapper(Endless, lambda data: Endless(), lambda old, array: array)
+        for ask in (ab.convert, ab.explain):
+            try:
+                ask(Endless(), "numpy")
+            except (RecursionError, ab.MemoryConversionError) as error:
+                print(type(error).__name__)
+            else:
+                raise SystemExit(1)
+        """
+    )
+
+
+def test_slices_of_a_dask_array_are_whole_along_their_axes():
+    data = IMAGE.astype("float32").reshape(1, *IMAGE.shape).repeat(4, 0)
+    array = lazy(data, (2, 2, 2))
+    ranges = {"slice_by_slice": True, "slice_axes": (0, 1), "keep": True, "output_type": "input"}
+    result = ab.numpy(lambda part: part - part.mean(), **ranges)(array)
+    expected = data - data.mean((0, 1))
+    assert np.allclose(result.compute(), expected)
+
+
+def test_out_of_a_call_in_parts_is_refused():
+    xarray = pytest.importorskip("xarray")
+    pair = xarray.Dataset({"a": labelled(), "b": labelled()})
+    declared = ab.numpy(lambda part: part, tiles=(2, 2), output_type="input")
+    with pytest.raises(TypeError, match="out is for one array"):
+        declared(pair, out=np.zeros(IMAGE.shape, IMAGE.dtype))
+
+
+def test_new_axes_have_names_of_their_own():
+    xarray = pytest.importorskip("xarray")
+    unnamed = xarray.DataArray(np.ones((3, 4)))
+    stacked = ab.numpy(lambda image: np.ones((5, 3, 4)), output_type="input")(unnamed)
+    assert len(set(stacked.dims)) == 3 and stacked.dims[1:] == ("dim_0", "dim_1")

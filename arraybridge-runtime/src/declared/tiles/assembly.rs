@@ -132,7 +132,7 @@ impl<'a, 'py> Assembly<'a, 'py> {
         self.sink.as_ref().map_or(Ok(()), |sink| Err(sink.unused()))
     }
 
-    /// The result of the whole. None stands for an array that was written.
+    /// The result of the whole, with [`slices::written`] for an array that was written.
     ///
     /// # Errors
     ///
@@ -140,7 +140,7 @@ impl<'a, 'py> Assembly<'a, 'py> {
     pub fn finish(self, py: Python<'py>, overlap: bool) -> Result<Bound<'py, PyAny>> {
         match self.state {
             State::Mosaic(mosaic) => mosaic.finish(),
-            State::Written(_) => Ok(py.None().into_bound(py)),
+            State::Written(_) => Ok(slices::written(py)?),
             State::Kept(results) => joined(results, self.grid),
             State::Declared(how, results) => how.apply(&results, 0),
             State::Elements(like, assemblies) => {

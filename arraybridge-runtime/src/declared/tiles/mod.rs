@@ -30,7 +30,7 @@ use crate::interpreter::error::{Error, Result, add_note};
 use crate::interpreter::progress::Progress;
 use crate::memory::view::Dims;
 use crate::policy::StackPolicy;
-use crate::slices::{self, Grid, Span, Tile, Tiling, index_of, lazy};
+use crate::slices::{self, Grid, Sink, Span, Tile, Tiling, index_of, lazy};
 use assembly::Assembly;
 pub use option::Tiles;
 
@@ -72,18 +72,22 @@ impl<'py> Call<'_, 'py> {
         policy: Option<StackPolicy<'_, 'py>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         self.check_writes(slots, tiles)?;
-        let out = self.out.as_ref().map(|(out, _)| out).filter(|_| policy.is_some());
+        let sink = self.sink.clone().filter(|_| policy.is_some());
+        if tiles.are_chunks() && policy.is_none() {
+            let text = "tiles=\"chunks\" follows the chunks of whole arrays; with slice_by_slice give the lengths of a \
+                        tile, such as (512, 512)";
+            return Err(Error::Value(text.to_owned()).into());
+        }
         let tiling = match (tiles.are_chunks(), slots.first()) {
             (true, Some(lead)) => {
                 let read = lead.lazy().unwrap_or(&lead.value);
-                Cow::Owned(tiles.by_chunks(lazy::chunks(read, out)?)?)
+                Cow::Owned(tiles.by_chunks(lazy::chunks(read, sink.as_ref().map(Sink::out))?)?)
             }
             _ => Cow::Borrowed(&tiles.tiling),
         };
         let grids = self.grids(slots, &tiling)?;
         let lead = &grids[0];
         let how = self.definition.options.join.as_ref();
-        let sink = self.sink().filter(|_| policy.is_some());
         let mut assembly = Assembly::new(how, lead, policy, sink);
         let progress = Progress::start(self.py, &self.definition.name, lead.count(), "tile")?;
         let bytes = BytesDone::of(&slots[0])?;
@@ -108,7 +112,7 @@ impl<'py> Call<'_, 'py> {
         let in_threads = tiles.workers > 1 && lead.count() > 1;
         if in_threads && self.is_on_host(slots) && !self.is_watched(slots)? {
             let is_read = slots.iter().any(|slot| slot.lazy().is_some());
-            let ahead = if is_read || self.out.is_some() { 1 } else { workers::AHEAD };
+            let ahead = if is_read || self.sink.is_some() { 1 } else { workers::AHEAD };
             let threads = (tiles.workers, ahead);
             workers::run(self, declared, lead.count(), threads, &cut, &mut take)?;
         } else {

@@ -17,6 +17,8 @@ pub struct Tiles {
     pub workers: usize,
     /// How tiles are padded to one shape, if they are.
     pub pad: Option<String>,
+    /// True if one number was given as the halo of all axes that are cut.
+    halo_is_number: bool,
 }
 
 /// The ways to pad a tile, by NumPy's names.
@@ -46,6 +48,7 @@ impl Tiles {
             }
             return Ok(None);
         };
+        let halo_is_number = halo.as_ref().is_some_and(|halo| sequence(halo).is_none());
         let is_by_chunks = tiles.cast::<PyString>().is_ok_and(|name| name == CHUNKS);
         let lengths = if is_by_chunks { Vec::new() } else { lengths(&tiles)? };
         let halo = match halo {
@@ -61,7 +64,7 @@ impl Tiles {
         let workers = workers.map_or(Ok(1), |workers| whole("workers", &workers, 1))?;
         let pad = pad.map(|pad| pad_named(&pad)).transpose()?;
         let tiling = Tiling { lengths, halo, pads: pad.is_some() };
-        Ok(Some(Tiles { tiling, workers, pad }))
+        Ok(Some(Tiles { tiling, workers, pad, halo_is_number }))
     }
 
     /// Whether tiles follow the chunks of the arrays.
@@ -77,7 +80,7 @@ impl Tiles {
     pub fn by_chunks(&self, chunks: Vec<usize>) -> Result<Tiling> {
         let Tiling { halo, pads, .. } = &self.tiling;
         let halo = match halo[..] {
-            [halo] => vec![halo; chunks.len()],
+            [halo] if self.halo_is_number => vec![halo; chunks.len()],
             _ if halo.len() > chunks.len() => {
                 let (found, axes) = (halo.len(), chunks.len());
                 return Err(Error::Value(format!(

@@ -206,6 +206,8 @@ class _Walk:
         self.namespace = namespace
         self.above: list[Any] = []
         self.indexes: list[int] = []
+        # The places of the items of each container above, once they are asked for.
+        self.names: list[list[str] | None] = []
 
     def mapped(self, node: Any, visit: Callable[[Any, str], Any]) -> Any:
         """Return the tree with what `visit` returns for each array and its likeness."""
@@ -222,12 +224,14 @@ class _Walk:
         items, rebuild = opened
         self.above.append(node)
         self.indexes.append(0)
+        self.names.append(None)
         made = []
         for index, item in enumerate(items):
             self.indexes[-1] = index
             made.append(self.mapped(item, visit))
         self.above.pop()
         self.indexes.pop()
+        self.names.pop()
         return node if all(map(is_, made, items)) else rebuild(made)
 
     def _opened(self, node: Any, likeness: str | None) -> _Opened | None:
@@ -240,11 +244,12 @@ class _Walk:
     def place(self) -> str:
         """Where the present leaf is in the tree."""
         parts = []
-        for node, index in zip(self.above, self.indexes, strict=True):
-            if self._of_library(node, _core._opened(node)) is None:
-                parts.append(_core._places(node)[index])
-            else:
-                parts.append(f"[<flat index {index}>]")
+        for level, (node, index) in enumerate(zip(self.above, self.indexes, strict=True)):
+            names = self.names[level]
+            if names is None:
+                is_foreign = self._of_library(node, _core._opened(node)) is not None
+                names = self.names[level] = [] if is_foreign else _core._places(node)
+            parts.append(names[index] if names else f"[<flat index {index}>]")
         return "".join(parts)
 
     def _of_library(self, node: Any, own: tuple[list[Any], bool] | None) -> _Opened | None:

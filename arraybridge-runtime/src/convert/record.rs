@@ -97,10 +97,17 @@ thread_local! {
 
 /// Runs `body`, whose conversions are of the array in an object of a class. Their records begin with its name.
 pub fn within<T>(class: String, body: impl FnOnce() -> T) -> T {
-    let outer = WRAPPER.replace(Some(class));
-    let result = body();
-    WRAPPER.set(outer);
-    result
+    struct Outer(Option<String>);
+
+    impl Drop for Outer {
+        fn drop(&mut self) {
+            WRAPPER.set(self.0.take());
+        }
+    }
+
+    // Also after a panic.
+    let _outer = Outer(WRAPPER.replace(Some(class)));
+    body()
 }
 
 /// What a record says of memory that its target could write to, and must not.

@@ -152,10 +152,18 @@ pub fn gathered<T>(
     body: impl FnOnce() -> PyResult<T>,
 ) -> PyResult<(T, Vec<Record>, Option<Moment>)> {
     let start = start();
-    let outer = GATHERED.with_borrow_mut(|records| records.replace(Vec::new()));
-    let result = body();
-    let records = GATHERED.with_borrow_mut(|records| std::mem::replace(records, outer));
-    Ok((result?, records.unwrap_or_default(), start))
+    struct Outer(Option<Vec<Record>>);
+
+    impl Drop for Outer {
+        fn drop(&mut self) {
+            GATHERED.set(self.0.take());
+        }
+    }
+
+    // Also after a panic.
+    let _outer = Outer(GATHERED.replace(Some(Vec::new())));
+    let result = body()?;
+    Ok((result, GATHERED.take().unwrap_or_default(), start))
 }
 
 /// Appends a record that was made of others to every trace of the current context.

@@ -174,6 +174,19 @@ def test_an_image_keeps_its_geometry():
     assert grey.GetNumberOfComponentsPerPixel() == 1 and grey.GetSize() == (4, 3)
 
 
+def test_an_image_of_itk_keeps_its_geometry():
+    # 80 MB, so it is not among the requirements.
+    itk = pytest.importorskip("itk")
+    image = itk.image_from_array(IMAGE.astype("uint16"))
+    image.SetSpacing((0.5, 2.0))
+    image.SetOrigin((3, 4))
+    result = double(image)
+    assert np.array_equal(itk.array_from_image(result), IMAGE * 2)
+    assert tuple(result.GetSpacing()) == (0.5, 2.0) and tuple(result.GetOrigin()) == (3, 4)
+    with pytest.warns(DROPPED, match="its shape"):
+        assert type(ab.torch(output_type="input")(lambda x: x[:2])(image)) is np.ndarray
+
+
 def test_the_array_of_an_image_keeps_the_image_alive():
     image = sitk.GetImageFromArray(IMAGE)
     array = ab.convert(image, "numpy")

@@ -304,13 +304,15 @@ impl Case<'_> {
                     (false, true) => COPIED_AND_CAST,
                     (false, false) => COPIED_CAST_AND_MOVED,
                 };
-                (steps, fallbacks![Cast: CAST_THROUGH_HOST])
+                let fallbacks: &[Fallback] = match here && facts.is_foreign() {
+                    true => fallbacks![Cast: ADOPTED_THROUGH_HOST, Cast: CAST_THROUGH_HOST],
+                    false => fallbacks![Cast: CAST_THROUGH_HOST],
+                };
+                (steps, fallbacks)
             }
-            Some(Why::Cast) if here && facts.is_foreign() && adopter(target, facts).is_some() => (
-                // The object need not know a way to the host; the target's array does.
-                &[Step::Adopt, Step::Download, Step::Gather, Step::Land],
-                fallbacks![Cast: CAST_THROUGH_HOST],
-            ),
+            Some(Why::Cast) if here && facts.is_foreign() && adopter(target, facts).is_some() => {
+                (ADOPTED_THROUGH_HOST, fallbacks![Cast: CAST_THROUGH_HOST])
+            }
             Some(Why::Cast) => (CAST_THROUGH_HOST, &[]),
             _ if on_host => (THROUGH_HOST, &[]),
             None if self.copy == Some(false) => (ADOPT, &[]),
@@ -387,6 +389,8 @@ pub fn landing(source: &'static Framework, target: &Target, facts: &Facts, fresh
 
 const THROUGH_HOST: Steps = &[Step::Download, Step::Land];
 const CAST_THROUGH_HOST: Steps = &[Step::Download, Step::Gather, Step::Land];
+/// A foreign object need not know a way to the host; the target's array does.
+const ADOPTED_THROUGH_HOST: Steps = &[Step::Adopt, Step::Download, Step::Gather, Step::Land];
 
 /// Plans what becomes of an array of the target's own framework, which is kept unless something else
 /// is asked for.

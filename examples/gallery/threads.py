@@ -32,4 +32,4 @@ def ours(images):
 
 
 def reference(images):
-    return np.concatenate([(images[:, ::-1] + 1) * 2] * 5)
+    return np.concatenate([(images[:, ::-1].astype("int32") + 1) * 2] * 5)

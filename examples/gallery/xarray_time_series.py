@@ -24,4 +24,4 @@ def ours(series):
 
 
 def reference(series):
-    return (series - series.min("t")).sel(t=1.5).values
+    return (series - series.min("t")).sel(t=1.5).values.astype("int32")

@@ -276,8 +276,18 @@ class Function:
 
     def run(self, arrays: Sequence[Any]) -> tuple[list[Any], Any]:
         """Return the results and the function that gives them their form."""
+        # Inference tensors do not count their writes.
+        watched = [a for a in arrays if self.framework == "torch" and not a.is_inference()]
+        versions = [array._version for array in watched]
         args, kwargs = self.arguments(arrays)
-        return self.flat(self.code(*args, **kwargs))
+        found = self.flat(self.code(*args, **kwargs))
+        if versions != [array._version for array in watched]:
+            raise NotDifferentiableError(
+                self.caller.name, self.framework, "gradient",
+                "it writes to an argument, whose memory is the caller's; let it write to a clone()",
+                f"{self.name}()",
+            )  # fmt: skip
+        return found
 
     def flat(self, result: Any) -> tuple[list[Any], Any]:
         library = _LIBRARIES.get(self.framework, self.caller)
@@ -545,15 +555,8 @@ class _Torch:
         if not again:
             pairs = [(array.detach().requires_grad_(floats), floats) for array, floats in pairs]
         given = [array for array, floats in pairs if floats]
-        versions = [array._version for array, _ in pairs]
         with torch.inference_mode(False), torch.enable_grad():
             results, form = function.run([array for array, _ in pairs])
-        if versions != [array._version for array, _ in pairs]:
-            raise NotDifferentiableError(
-                function.caller.name, function.framework, "gradient",
-                "it writes to an argument, whose memory is the caller's; let it write to a clone()",
-                f"{function.name}()",
-            )  # fmt: skip
 
         def pull(gradients: Sequence[Any]) -> list[Any]:
             inexact = [each for each in results if _is_inexact(each)]

@@ -343,6 +343,8 @@ def test_what_cannot_be_differentiated_is_an_error_that_names_the_way_out():
     writes = ab.torch(differentiable=True)(lambda x, i: (x * 2, i.add_(1)))
     with pytest.raises(ab.NotDifferentiableError, match=r"writes to an argument.*clone"):
         jax.grad(lambda x: writes(x, jax.numpy.arange(3))[0].sum())(jax.numpy.ones(3))
+    with pytest.raises(Exception, match="writes to an argument"):
+        jax.jit(lambda x: writes(x, jax.numpy.arange(3))[0])(jax.numpy.ones(3)).block_until_ready()
     text = ab.jax(differentiable=True)(lambda x: (x, "text"))
     with pytest.raises(ab.UnexpectedResultError, match=r"returned 'text'.*only arrays"):
         text(x)

@@ -229,6 +229,16 @@ def test_a_to_numpy_that_changes_the_dtype_is_found():
     )
 
 
+def test_values_that_a_framework_changes_are_not_blamed_on_the_way_out_alone():
+    """The shape of an array is what its framework says. Of its values NumPy alone tells."""
+    run(
+        """
+        error = raises(ab.FrameworkTableError, lambda: ab.convert(np.ones(3), "fake_loses"))
+        assert "`from_numpy` or `to_numpy` of [fake_loses] keeps the values" in str(error), error
+        """
+    )
+
+
 def test_the_framework_that_is_declared_or_that_has_a_text_owns_an_out_of_memory_error():
     run(
         """

@@ -441,11 +441,14 @@ table! {
         scope: Op("device");
         /// A context manager that makes the host current.
         host_scope: Op("device"), needs ["host"];
-        /// The host's device object.
-        host: Op("");
-        /// The host's devices, if there may be none. Without host arrays, the accelerators (or their names) that
-        /// are the processor under another name.
+        /// The host's device object. If there are several, that of an index.
+        host: Op("index");
+        /// The host's devices, where there may be none or several. Without host arrays, the accelerators (or their
+        /// names) that are the processor under another name.
         hosts: Op("");
+        /// The host's device object that an array is bound to, where there are several; `None` if it meets arrays of
+        /// any device.
+        host_of: Op("data"), needs ["hosts"];
         /// Moves an array to a device.
         move: Op("data, device");
         /// The same memory as an array that meets arrays of any device; for what nobody placed, where there are

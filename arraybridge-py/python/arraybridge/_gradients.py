@@ -208,8 +208,10 @@ class _Places:
         number = getattr(error, "_argument", None)
         args, kwargs = self.given
         with contextlib.suppress(TypeError, ValueError):
-            names = [*inspect.signature(self.function).parameters]
-            found = [*zip(names, args, strict=False), *kwargs.items()]
+            names = _positional_names(self.function, len(args))
+            # A framework may flatten the keyword arguments in another order than they were given in.
+            keywords, _ = self.caller.flatten({name: name for name in kwargs})
+            found = [*zip(names, args, strict=True), *[(name, kwargs[name]) for name in keywords]]
             count = 0
             for name, value in found:
                 leaves, _ = self.caller.flatten(value)
@@ -221,6 +223,16 @@ class _Places:
                 count += own
         error.place = place
         error.args = (*error.args[:4], place)
+
+
+def _positional_names(function: Any, count: int) -> list[str]:
+    """Return the names of the parameters that take so many positional arguments."""
+    names = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            return [*names, *[f"*{name}"] * (count - len(names))][:count]
+        names.append(name)
+    return names[:count]
 
 
 def _lend_one(array: Any, framework: str, name: str) -> Any:
@@ -578,6 +590,10 @@ class _Torch:
     def described(function: Function, arrays: Sequence[Any]) -> Any:
         import torch
         from torch._subclasses import FakeTensorMode
+        from torch._subclasses.fake_tensor import (
+            DataDependentOutputException,
+            DynamicOutputShapeException,
+        )
 
         with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
             fakes = [
@@ -586,8 +602,14 @@ class _Torch:
             ]
             try:
                 results, form = function.run(fakes)
-            except RuntimeError as error:
+            except (DataDependentOutputException, DynamicOutputShapeException) as error:
                 raise _unknown_shape(function, error) from error
+            except Exception as error:
+                error.add_note(
+                    f"{function.name}() was called with tensors without values, to find out the "
+                    "shapes of its results"
+                )
+                raise
         return [((*each.shape,), _name(each.dtype)) for each in results], form
 
     @classmethod
@@ -610,7 +632,7 @@ def _torch_operation() -> Any:
     import torch
 
     def taken(function: Function, arrays: Sequence[Any], like: Sequence[Any]) -> list[Any]:
-        home = like[0].device if like else None
+        home = next((array.device for array in like if _is_inexact(array)), None)
         own = function.framework == "torch"
         return [
             each.detach().clone() if own else convert(each, "torch", copy=True, device=home)
@@ -766,13 +788,20 @@ class _Jax:
 
         static = _jax_static()
 
-        def taken(results: Sequence[Any]) -> list[Any]:
-            return [convert(each, "jax", copy=True) for each in results]
+        def taken(results: Sequence[Any], like: Sequence[Any]) -> list[Any]:
+            pairs = zip(results, like, strict=True)
+            return [
+                convert(each, "jax", copy=True, device=_jax_home(other)) for each, other in pairs
+            ]
+
+        def at_home(results: Sequence[Any], arrays: Sequence[Any]) -> list[Any]:
+            bound = (array for array in arrays if _jax_home(array) and _is_inexact(array))
+            return taken(results, [next(bound, None)] * len(results))
 
         def compute(arrays: Sequence[Any]) -> tuple[list[Any], Any]:
             if not any(map(cls.carries, arrays)):
                 results, form = function.run(function.lend(arrays))
-                return taken(results), static(form)
+                return at_home(results, arrays), static(form)
             shapes, form = function.described(arrays)
             promised = [jax.ShapeDtypeStruct(shape, _dtype_named(name)) for shape, name in shapes]
             call = _Call(function, tuple(shapes))
@@ -789,7 +818,7 @@ class _Jax:
                 pull = None
             else:
                 found, form, pull = function.linearize(function.lend(arrays))
-                results, form = taken(found), static(form)
+                results, form = at_home(found, arrays), static(form)
             floats = tuple(map(_is_inexact, results))
             return (results, form), (arrays, static((pull, floats)))
 
@@ -801,13 +830,24 @@ class _Jax:
             if pull is None or any(map(cls.carries, (*arrays, *gradients))):
                 found, _ = cls.embed(Pullback(function, floats), [*arrays, *gradients])
             else:
-                found = taken(pull(function.lend(gradients)))
+                own = [array for array, own in zip(arrays, function.mask, strict=True) if own]
+                found = taken(pull(function.lend(gradients)), own)
             each = iter(found)
             return tuple(next(each) if own else None for own in function.mask)
 
         primal.defvjp(forward, backward)
         results, form = primal(*arrays)
         return results, form.value
+
+
+def _jax_home(array: Any) -> Any:
+    """Return the device that an array is bound to; None if it meets arrays of any device."""
+    import jax
+
+    if not isinstance(array, jax.Array) or isinstance(array, jax.core.Tracer):
+        return None
+    devices = array.devices()
+    return next(iter(devices)) if array._committed and len(devices) == 1 else None
 
 
 class _Call:
@@ -998,8 +1038,12 @@ class _TensorFlow:
             return cls.embed_in_graph(function, arrays)
         forms: list[Any] = []
 
-        def taken(results: Sequence[Any]) -> list[Any]:
-            return [convert(each, "tensorflow", copy=True) for each in results]
+        def taken(results: Sequence[Any], like: Sequence[Any]) -> list[Any]:
+            pairs = zip(results, like, strict=True)
+            return [
+                convert(each, "tensorflow", copy=True, device=_tf_home(other))
+                for each, other in pairs
+            ]
 
         @tensorflow.custom_gradient
         def operation(*arrays: Any) -> Any:
@@ -1011,13 +1055,15 @@ class _TensorFlow:
                 pairs = zip(gradients, floats, strict=True)
                 gradients = tuple(each for each, own in pairs if own)
                 if all(hasattr(each, "numpy") for each in gradients) and not _tf_records():
-                    found = taken(pull(function.lend(gradients)))
+                    own = [array for array, own in zip(arrays, function.mask, strict=True) if own]
+                    found = taken(pull(function.lend(gradients)), own)
                 else:
                     found, _ = cls.embed(Pullback(function, floats), [*arrays, *gradients])
                 each = iter(found)
                 return [next(each) if own else None for own in function.mask]
 
-            return taken(results), gradient
+            lead = next(filter(_is_inexact, arrays))
+            return taken(results, [lead] * len(results)), gradient
 
         results = operation(*arrays)
         return _listed(results), forms[0]
@@ -1055,6 +1101,11 @@ class _TensorFlow:
 
 def _listed(results: Any) -> list[Any]:
     return [*results] if isinstance(results, (list, tuple)) else [results]
+
+
+def _tf_home(array: Any) -> str:
+    """Return the device of a tensor, as conversions name it."""
+    return str(array.backing_device.rpartition("device:")[2].lower())
 
 
 def _tf_records() -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -58,12 +59,8 @@ def in_graph(
         else f"{name}() has options or arguments that are beyond a graph of PyTorch"
     )
 
-    def outside(declared: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        import torch
-
-        return torch.compiler.disable(declared)(*args, **kwargs)
-
     # As `torch.compiler.disable` marks a function, without importing torch.
+    outside = types.FunctionType(_outside.__code__, globals(), "outside")
     outside._torchdynamo_disable = True  # type: ignore[attr-defined]
     outside._torchdynamo_disable_msg = advice  # type: ignore[attr-defined]
 
@@ -78,6 +75,7 @@ def in_graph(
             or not _all_fit(args, torch)
             or not _all_fit(kwargs, torch)
         ):
+            _skip()
             return outside(declared, args, kwargs)
         given = {name: value for name, value in kwargs.items() if name not in _ADDED}
         result = function(*args, **given)
@@ -85,6 +83,27 @@ def in_graph(
         return result if lead is None else _finished(result, lead, wanted, name, torch)
 
     return call
+
+
+def _outside(declared: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    import torch
+
+    return torch._dynamo.disable(declared)(*args, **kwargs)
+
+
+def _skip() -> bool:
+    """Have Dynamo leave the frame of a call outside the graph alone.
+
+    It reads each frame that it meets, and would go on to read those of the other framework.
+    """
+    from torch._dynamo import decorators
+
+    decorators.skip(_outside)
+    return True
+
+
+# Dynamo calls this while it compiles, before the call is made.
+_skip._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 _ADDED = ("dtype_conversion", "slice_by_slice")

@@ -93,14 +93,14 @@ def register_wrapper(
     for name, function in (("unwrap", unwrap), ("apply", apply)):
         if function is not None and not callable(function):
             raise TypeError(f"register_wrapper: {name} must be a function of the object, or None")
-    global _registered
+    global _registered, _found
     from . import _adapters  # noqa: F401 - what it registers comes before
 
     name = cls if isinstance(cls, str) else f"{cls.__module__}.{cls.__qualname__}"
     others = {key: value for key, value in _registered.items() if key != cls}
     # The newest comes first. Another thread may be looking through the old ones.
     _registered = {cls: _Wrapper(name, unwrap, rewrap, apply), **others}
-    _found.clear()
+    _found = WeakKeyDictionary()
     _core._forget_classes()
 
 
@@ -201,8 +201,10 @@ def _is_registered(cls: type) -> bool:
 
 def _find(cls: type) -> _Wrapper | None:
     """The wrapper of a class, by its own name or that of a base."""
+    # What is found among the old classes goes nowhere if others are registered meanwhile.
+    known = _found
     try:
-        return _found[cls]
+        return known[cls]
     except KeyError:
         pass
     from . import _adapters  # noqa: F401 - it registers the classes of other libraries
@@ -212,7 +214,7 @@ def _find(cls: type) -> _Wrapper | None:
         found = next((w for key, w in _registered.items() if _is_called(base, key)), None)
         if found is not None:
             break
-    _found[cls] = found
+    known[cls] = found
     return found
 
 

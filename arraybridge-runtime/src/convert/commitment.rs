@@ -14,6 +14,8 @@ use crate::interpreter::error::{Result, attempt};
 pub enum Commitment<'py> {
     /// The caller, or the device of the source: the array stays as its framework made it.
     Placed,
+    /// The caller, who asks for the host's device of this index.
+    Host(usize),
     /// Nobody.
     Free,
     /// This array of the framework.
@@ -30,6 +32,7 @@ impl<'py> Commitment<'py> {
         other: Option<&Bound<'py, PyAny>>,
     ) -> Commitment<'py> {
         match other {
+            _ if let Placement::OnHost(index) = placement => Commitment::Host(index),
             _ if target.framework.device.uncommitted.is_none() => Commitment::Placed,
             _ if placement != Placement::Auto => Commitment::Placed,
             Some(other) => Commitment::Beside(other.clone()),
@@ -62,6 +65,15 @@ impl<'py> Commitment<'py> {
         mut array: Bound<'py, PyAny>,
     ) -> Result<Bound<'py, PyAny>> {
         let ops = &target.framework.device;
+        if let Commitment::Host(index) = *self {
+            return match (target.host_of(&array)? == Some(index), ops.r#move) {
+                (false, Some(op)) => {
+                    Ok(target
+                        .on_host(index, || op.call(target, [&array, &target.host_at(index)?]))?)
+                }
+                _ => Ok(array),
+            };
+        }
         // A private call, without which the array stays committed.
         if let Some(free) = ops.uncommitted
             && let Some(freed) = attempt(target.py(), free.call(target, [&array]))

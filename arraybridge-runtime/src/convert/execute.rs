@@ -47,6 +47,8 @@ pub(super) struct Prepared<'a, 'py> {
     /// fit.
     pub is_narrowed: bool,
     pub commitment: Commitment<'py>,
+    /// The host's device that the result goes to, where there are several and one is asked for.
+    pub host: Option<usize>,
 }
 
 /// The array or the memory that a step leaves for the next one.
@@ -85,7 +87,10 @@ impl<'py> Prepared<'_, 'py> {
             target: self.pair.target.framework.name,
             dtype,
             shape,
-            device: device.name(),
+            device: match self.host {
+                Some(index) => format!("host:{index}").into(),
+                None => device.name(),
+            },
             note: match (self.missed, self.is_narrowed) {
                 (false, false) => None,
                 (true, false) => Some("no accelerator"),
@@ -104,8 +109,15 @@ impl<'py> Prepared<'_, 'py> {
     /// steps, else the number of the fallback.
     #[inline]
     pub fn run(self) -> Result<(Bound<'py, PyAny>, usize)> {
-        let Prepared { pair, plan, input, slot, missed, is_narrowed, commitment } = self;
-        let (run, py) = (Run { pair, plan, is_narrowed }, pair.target.py());
+        match self.host {
+            None => self.run_anywhere(),
+            Some(index) => self.pair.target.on_host(index, || self.run_anywhere()),
+        }
+    }
+
+    fn run_anywhere(self) -> Result<(Bound<'py, PyAny>, usize)> {
+        let Prepared { pair, plan, input, slot, missed, is_narrowed, commitment, host } = self;
+        let (run, py) = (Run { pair, plan, is_narrowed, host }, pair.target.py());
         if missed {
             warnings::no_accelerator(py, pair.target.framework)?;
         }
@@ -144,6 +156,7 @@ struct Run<'py> {
     pair: Pair<'py>,
     plan: Plan,
     is_narrowed: bool,
+    host: Option<usize>,
 }
 
 impl<'py> Run<'py> {
@@ -401,7 +414,8 @@ impl<'py> Run<'py> {
             streams::between(target, (from, to), || {
                 target.within(to, |object| {
                     let none = self.py().None().into_bound(self.py());
-                    op.call(target, [array, object.unwrap_or(&none)])
+                    let host = self.host.map(|index| target.host_at(index)).transpose()?;
+                    op.call(target, [array, host.as_ref().or(object).unwrap_or(&none)])
                 })
             })
         });
@@ -461,6 +475,7 @@ impl<'py> Run<'py> {
             importer: self.plan.importer,
             accelerators: 0,
             casts: false,
+            elsewhere: false,
         };
         let facts = slot.facts();
         let steps = plan::landing(self.pair.source, &target, &facts, self.plan.fresh);
@@ -587,7 +602,7 @@ pub fn make_array<'py>(
     let mut slot = Slot::default();
     slot.set(opened);
     let pair = Pair { source: target.framework, target };
-    let array = Run { pair, plan, is_narrowed: false }.landed(&mut slot)?;
+    let array = Run { pair, plan, is_narrowed: false, host: None }.landed(&mut slot)?;
     commitment.settle(target, array)
 }
 

@@ -178,8 +178,8 @@ impl<'py> Trial<'py> {
         let found = self.difference(&model, &made, Strides::Contiguous)?;
         let Compared::Same(opened) = found else {
             let by_to_numpy = self.target.framework.export.is_none();
-            let is_made_right = || shape::of(&made).is_some_and(|shape| shape == model.shape);
-            return Ok(found.lie().map(|lie| lie.of_from_numpy(by_to_numpy, is_made_right())));
+            let has_shape = || shape::of(&made).is_some_and(|shape| shape == model.shape);
+            return Ok(found.lie().map(|lie| lie.of_from_numpy(by_to_numpy, has_shape())));
         };
         let shares = !opened.private && opened.source.view().data() == model.data;
         Ok(shares.then(Lie::from_numpy_shares))

@@ -261,7 +261,7 @@ impl<'a, 'py> Call<'a, 'py> {
             return body();
         }
         let used = |slot: &ArgumentSlot<'py>| fitted.array(slot);
-        scope::enter(self.py, framework, fitted.device, slots, used, body)
+        scope::enter(self.py, framework, fitted.placement, slots, used, body)
     }
 
     /// Calls the function, and again on the rungs of the ladder when memory runs out. The scope is that in

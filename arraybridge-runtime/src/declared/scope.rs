@@ -16,6 +16,25 @@ pub fn applies_to(framework: &Framework) -> bool {
     framework.memory != Memory::Host && framework.device.scope.is_some()
 }
 
+/// The place of a call.
+///
+/// # Errors
+///
+/// The errors of [`arguments::fit`].
+pub fn call_placement<'py>(
+    py: Python<'py>,
+    framework: &'static Framework,
+    slots: &ArgumentSlots<'py>,
+    options: &Options,
+) -> PyResult<Placement> {
+    if slots.is_empty() {
+        return Ok(Placement::Auto);
+    }
+    let _context = framework.changes_current().then(driver::keep_current);
+    let loaded = loaded::load(py, framework).map_err(PyErr::from)?;
+    Ok(arguments::call_placement(loaded, options, slots)?)
+}
+
 /// The device of a call, if there is a choice.
 ///
 /// # Errors
@@ -27,20 +46,12 @@ pub fn call_device<'py>(
     slots: &ArgumentSlots<'py>,
     options: &Options,
 ) -> PyResult<Option<Device>> {
-    if slots.is_empty() {
-        return Ok(None);
-    }
-    let _context = framework.changes_current().then(driver::keep_current);
-    let loaded = loaded::load(py, framework).map_err(PyErr::from)?;
-    match arguments::call_placement(loaded, options, slots)? {
-        Placement::On(device) => Ok(Some(device)),
-        _ => Ok(None),
-    }
+    Ok(call_placement(py, framework, slots, options)?.device())
 }
 
 /// Runs `body` with the device of a call made current, and then ends the loans of arrays that other
 /// frameworks lent to it. `used` gives what the function received for an array. No stream is entered. For
-/// a call on the host, `body` just runs.
+/// a call on the host, `body` runs on the host's device of the call, if there are several.
 ///
 /// # Errors
 ///
@@ -48,12 +59,19 @@ pub fn call_device<'py>(
 pub fn enter<'py, T>(
     py: Python<'py>,
     framework: &'static Framework,
-    device: Option<Device>,
+    place: Placement,
     slots: &ArgumentSlots<'py>,
     used: impl Fn(&ArgumentSlot<'py>) -> Option<Bound<'py, PyAny>>,
     body: impl FnOnce() -> PyResult<T>,
 ) -> PyResult<T> {
-    let Some(Device::Accelerator(index)) = device else { return body() };
+    if let Placement::OnHost(_) = place {
+        let loaded = loaded::load(py, framework).map_err(PyErr::from)?;
+        return match loaded.chosen_host(place)? {
+            Some(index) => loaded.on_host(index, body),
+            None => body(),
+        };
+    }
+    let Placement::On(Device::Accelerator(index)) = place else { return body() };
     let _context = framework.changes_current().then(driver::keep_current);
     let loaded = loaded::load(py, framework).map_err(PyErr::from)?;
     streams::with_device(loaded, index, || {

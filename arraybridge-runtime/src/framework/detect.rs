@@ -7,6 +7,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyString, PyTuple, PyType};
@@ -162,7 +163,8 @@ fn walk(class: &Bound<'_, PyType>) -> Option<Class> {
     None
 }
 
-/// Returns whether a framework's array class is among the bases of an object's class.
+/// Returns whether a framework's array class is among the bases of an object's class. One that is abstract, as the
+/// base of the tracers of an older JAX, does not count: the framework's operations need more than its methods.
 #[cold]
 pub fn is_derived(framework: &Framework, data: &Bound<'_, PyAny>) -> bool {
     let mro = data.get_type().getattr(pyo3::intern!(data.py(), "__mro__")).ok();
@@ -170,8 +172,17 @@ pub fn is_derived(framework: &Framework, data: &Bound<'_, PyAny>) -> bool {
     bases
         .into_iter()
         .flatten()
+        .filter(|base| !is_abstract(base))
         .filter_map(|base| qualified_name(&base))
         .any(|name| framework.classes.contains(&name.as_str()))
+}
+
+fn is_abstract(class: &Bound<'_, PyAny>) -> bool {
+    class.cast::<PyType>().is_ok_and(|class| {
+        // SAFETY: the thread is attached, and the class is alive.
+        let flags = unsafe { ffi::PyType_GetFlags(class.as_type_ptr()) };
+        flags & ffi::Py_TPFLAGS_IS_ABSTRACT != 0
+    })
 }
 
 /// A framework's name as a Python string, made once.

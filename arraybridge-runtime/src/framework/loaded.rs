@@ -33,7 +33,7 @@ pub struct LoadedFramework {
     exchange: PyOnceLock<Option<Exchange>>,
     fast: PyOnceLock<Option<&'static Op<2>>>,
     pub(super) host: PyOnceLock<Py<PyAny>>,
-    pub(super) several_hosts: OnceLock<bool>,
+    pub(super) hosts: OnceLock<usize>,
     unversioned: OnceLock<()>,
     lacking: PyOnceLock<Lacking>,
     /// The parts of its table that were tried out.
@@ -144,7 +144,7 @@ impl LoadedFramework {
             exchange: PyOnceLock::new(),
             fast: PyOnceLock::new(),
             host: PyOnceLock::new(),
-            several_hosts: OnceLock::new(),
+            hosts: OnceLock::new(),
             unversioned: OnceLock::new(),
             lacking: PyOnceLock::new(),
             tried: Tried::default(),

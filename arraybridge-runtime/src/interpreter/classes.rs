@@ -14,12 +14,18 @@ const MOST_CLASSES: usize = 1024;
 type Known<T> = HashMap<usize, (T, Py<PyType>)>;
 
 /// One answer for each class.
-pub struct ClassCache<T>(Mutex<Option<Known<T>>>);
+pub struct ClassCache<T>(Mutex<State<T>>);
+
+struct State<T> {
+    known: Option<Known<T>>,
+    /// The number of times that all answers were forgotten.
+    cleared: usize,
+}
 
 impl<T: Copy> ClassCache<T> {
     /// An empty cache.
     pub const fn new() -> ClassCache<T> {
-        ClassCache(Mutex::new(None))
+        ClassCache(Mutex::new(State { known: None, cleared: 0 }))
     }
 
     /// The answer for a class, which `examine` finds out the first time.
@@ -30,19 +36,26 @@ impl<T: Copy> ClassCache<T> {
         examine: impl FnOnce(&Bound<'_, PyType>) -> T,
     ) -> T {
         let address = class.as_ptr() as usize;
-        if let Some((answer, _)) = self.lock().get_or_insert_default().get(&address) {
-            return *answer;
-        }
+        let cleared = {
+            let state = self.lock();
+            if let Some((answer, _)) = state.known.as_ref().and_then(|known| known.get(&address)) {
+                return *answer;
+            }
+            state.cleared
+        };
         // Looking at a class can run Python code, so the lock is not held.
         let answer = examine(class);
         let mut dropped = None;
         {
-            let mut guard = self.lock();
-            let known = guard.get_or_insert_default();
-            if known.len() >= MOST_CLASSES {
-                dropped = Some(std::mem::take(known));
+            let mut state = self.lock();
+            // The answer may be one of those that were to be forgotten meanwhile.
+            if state.cleared == cleared {
+                let known = state.known.get_or_insert_default();
+                if known.len() >= MOST_CLASSES {
+                    dropped = Some(std::mem::take(known));
+                }
+                known.insert(address, (answer, class.clone().unbind()));
             }
-            known.insert(address, (answer, class.clone().unbind()));
         }
         drop(dropped);
         answer
@@ -50,11 +63,14 @@ impl<T: Copy> ClassCache<T> {
 
     /// Forgets all answers.
     pub fn clear(&self) {
-        let known = self.lock().take();
+        let mut state = self.lock();
+        state.cleared += 1;
+        let known = state.known.take();
+        drop(state);
         drop(known);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Known<T>>> {
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -108,4 +124,23 @@ pub fn qualified_name(class: &Bound<'_, PyAny>) -> Option<String> {
     let name = class.getattr(pyo3::intern!(py, "__qualname__")).ok()?;
     let module = module.cast::<pyo3::types::PyString>().ok()?.to_str().ok()?.to_owned();
     Some(format!("{module}.{}", name.cast::<pyo3::types::PyString>().ok()?.to_str().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_that_was_found_before_all_were_forgotten_is_not_kept() {
+        let cache = ClassCache::new();
+        Python::attach(|py| {
+            let class = py.get_type::<PyFloat>();
+            let before = cache.get(&class, |_| {
+                // As another thread may do while this one looks at the class.
+                cache.clear();
+                1
+            });
+            assert_eq!((before, cache.get(&class, |_| 2), cache.get(&class, |_| 3)), (1, 2, 2));
+        });
+    }
 }

@@ -576,3 +576,114 @@ def test_out_does_not_go_with_a_gradient():
 def test_the_first_device_is_an_option():
     with pytest.raises(ValueError, match="leave out device"):
         ab.torch(differentiable=True, device=0)(lambda x: x)
+
+
+def test_an_error_names_the_argument_whatever_the_order_of_the_keywords():
+    """JAX and TensorFlow flatten dictionaries by their sorted keys, torch in their own order."""
+    need("torch", "jax", "tensorflow")
+    import jax
+    import tensorflow
+    import torch
+
+    def product(image, *others, z, a):
+        return image * z * a
+
+    with bridges.x64(False):
+        f = ab.jax(differentiable=True)(product)
+        x, wide = (torch.ones(3, dtype=d, requires_grad=True) for d in (torch.float32, torch.float64))
+        for name, given in (("z", dict(z=wide, a=x)), ("a", dict(z=x, a=wide))):
+            with pytest.raises(ab.UnsupportedDtypeError, match=f"argument '{name}'"):
+                f(x, x, **given)
+        with pytest.raises(ab.UnsupportedDtypeError, match=r"argument '\*others'"):
+            f(x, x, wide, z=x, a=x)
+        x, wide = (tensorflow.ones(3, d) for d in ("float32", "float64"))
+        for name, given in (("z", dict(z=wide, a=x)), ("a", dict(z=x, a=wide))):
+            with pytest.raises(ab.UnsupportedDtypeError, match=f"argument '{name}'"):
+                f(x, x, **given)
+    h = ab.torch(differentiable=True)(product)
+    x, wide = jax.numpy.ones(3), jax.numpy.ones(3, "int4")
+    for name, given in (("z", dict(z=wide, a=x)), ("a", dict(z=x, a=wide))):
+        with pytest.raises(ab.UnsupportedDtypeError, match=f"argument '{name}'"):
+            jax.grad(lambda x, given=given: h(x, x, **given).sum())(x)
+
+
+def test_an_error_of_the_function_is_its_own_where_shapes_are_found_out(caplog):
+    need("torch", "jax")
+    import jax
+
+    wrong = ab.torch(differentiable=True)(lambda x: x @ x.new_ones(5, 2))
+    with pytest.raises(RuntimeError, match="mat") as info:
+        jax.jit(wrong)(jax.numpy.ones((2, 3)))
+    assert not isinstance(info.value, ab.MemoryConversionError)
+    assert any("tensors without values" in note for note in info.value.__notes__)
+    for depends in (lambda x: x * x.sum().item(), lambda x: x.nonzero(), lambda x: x[x > 0]):
+        with pytest.raises(ab.UnsupportedArrayError, match="depends on them"):
+            jax.jit(ab.torch(differentiable=True)(depends))(jax.numpy.ones(3))
+
+
+def test_a_derivative_by_hand_calls_the_function_in_tiles_if_it_calls_the_function():
+    need("torch")
+    import torch
+
+    seen = []
+
+    @ab.numpy(output_type="input", tiles=(2,))
+    def double(x):
+        seen.append(x.shape)
+        return x * 2
+
+    double.defvjp(lambda x: (double(x), None), lambda saved, gradient: (gradient * 2,))
+    x = torch.ones(4, requires_grad=True)
+    double(x).sum().backward()
+    assert seen == [(2,), (2,)] and x.grad.tolist() == [2] * 4
+
+
+FOUR = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
+
+
+def test_results_and_gradients_of_jax_are_on_the_devices_of_the_arguments():
+    need("torch", "jax")
+    code = """
+        import bridges
+        bridges.load("jax", "torch")
+        import jax, numpy as np, torch, arraybridge as ab
+        devices = jax.devices()
+        f = ab.torch(differentiable=True)(lambda i, x, y: x[i] * y)
+        x, y = (jax.device_put(np.ones(3, "f4"), d) for d in devices[2:])
+        free, index = jax.numpy.ones(3), jax.device_put(np.arange(3, dtype="i4"), devices[1])
+        h = ab.numpy(output_type="input")(lambda x: x * 2)
+        h.defvjp(lambda x: (x * 2, None), lambda kept, g: (g * 2,), result=lambda x: x)
+        assert f(index, x, y).devices() == {devices[2]}
+        found = jax.grad(lambda x, y: f(index, x, y).sum(), argnums=(0, 1))(x, y)
+        assert [each.devices() for each in found] == [{devices[2]}, {devices[3]}], found
+        gradient = jax.grad(lambda y: h(y).sum())
+        for order in (gradient, jax.jit(gradient)):
+            assert order(y).devices() == {devices[3]} and order(y).tolist() == [2, 2, 2]
+        second = jax.grad(lambda y: jax.grad(lambda y: f(index, y, y).sum())(y).sum())(y)
+        assert second.devices() == {devices[3]} and second.tolist() == [2, 2, 2]
+        # What is bound to no device stays so.
+        result, slope = jax.value_and_grad(lambda x: f(index % 3, x, free).sum())(free)
+        assert not slope.committed and (slope + y).devices() == {devices[3]}
+    """
+    bridges.survives(code, env=FOUR)
+
+
+def test_results_and_gradients_of_tensorflow_are_on_the_devices_of_the_arguments():
+    need("torch", "tensorflow")
+    code = """
+        import numpy as np, tensorflow as tf, arraybridge as ab
+        import torch
+        (cpu,) = tf.config.list_physical_devices("CPU")
+        tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 4)
+        f = ab.torch(differentiable=True)(lambda x, y: x * y)
+        with tf.device("CPU:2"):
+            x = tf.identity(tf.ones(3))
+        with tf.device("CPU:3"):
+            y = tf.identity(tf.ones(3))
+        with tf.GradientTape() as tape:
+            tape.watch((x, y))
+            z = f(x, y)
+        places = [each.device[-5:] for each in (z, *tape.gradient(z, (x, y)))]
+        assert places == ["CPU:2", "CPU:2", "CPU:3"], places
+    """
+    bridges.survives(code)

@@ -588,3 +588,23 @@ def test_new_axes_have_names_of_their_own():
     unnamed = xarray.DataArray(np.ones((3, 4)))
     stacked = ab.numpy(lambda image: np.ones((5, 3, 4)), output_type="input")(unnamed)
     assert len(set(stacked.dims)) == 3 and stacked.dims[1:] == ("dim_0", "dim_1")
+
+
+def test_a_class_that_is_registered_while_it_is_looked_up_is_known_afterwards(monkeypatch):
+    """As where one thread registers a class and another one has an object of it."""
+    from arraybridge import wrappers
+
+    class Late:
+        pixels = IMAGE
+
+    is_called = wrappers._is_called
+
+    def register(*arguments):
+        monkeypatch.setattr(wrappers, "_is_called", is_called)
+        ab.register_wrapper(Late, lambda late: late.pixels, lambda late, array: array)
+        return is_called(*arguments)
+
+    monkeypatch.setattr(wrappers, "_is_called", register)
+    with pytest.raises(ab.UnsupportedArrayError):
+        ab.convert(Late(), "torch")
+    assert ab.convert(Late(), "torch").tolist() == IMAGE.tolist()

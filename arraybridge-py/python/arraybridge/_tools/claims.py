@@ -538,7 +538,7 @@ def check_buffer(table: Table) -> str | None:
 
 def check_device(table: Table, key: str) -> str | None:
     try:
-        found = table.run(key)
+        found = table.device() if key == "device.host" else table.run(key)
     except Lie:
         raise
     except Exception as error:

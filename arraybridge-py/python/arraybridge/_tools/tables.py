@@ -123,7 +123,7 @@ class Table:
         """The host's device object, or that of an accelerator; None if the table has none."""
         if index is not None and self.get("device.at"):
             return self.run("device.at", index=index)
-        return self.run("device.host") if self.get("device.host") else None
+        return self.run("device.host", index=0) if self.get("device.host") else None
 
     def bring(self, data: Any, key: str = "import.op") -> Any:
         """Give something with ``__dlpack__`` to the framework, by its table alone."""

@@ -47,6 +47,8 @@ pub struct Target {
     pub accelerators: usize,
     /// Whether it takes the array where it is, on an accelerator, and its own operations cast it exactly.
     pub casts: bool,
+    /// True if the array is on another of the framework's host devices than the result.
+    pub elsewhere: bool,
 }
 
 /// The wishes of the caller.
@@ -401,8 +403,10 @@ const ADOPTED_THROUGH_HOST: Steps = &[Step::Adopt, Step::Download, Step::Gather,
 /// is `Some(false)` and the array has to be copied.
 #[inline]
 pub fn within(target: &Target, from: Device, wish: &Wish) -> Result<Plan, Refusal> {
-    let why = match (wish.cast, from == target.device, wish.copy) {
+    let is_there = from == target.device && !target.elsewhere;
+    let why = match (wish.cast, is_there, wish.copy) {
         (Some(_), ..) => Some(Why::Cast),
+        (None, false, Some(true)) if target.elsewhere => Some(wish.requested),
         (None, false, _) => Some(Why::Device),
         (None, true, Some(true)) => Some(wish.requested),
         (None, true, _) => None,

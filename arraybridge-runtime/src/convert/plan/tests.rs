@@ -38,7 +38,9 @@ fn target(memory_type: MemoryType) -> Target {
     };
     let Framework { dtypes, not_imported, .. } = *framework;
     let importer = Importer::of(framework);
-    Target { framework, dtypes, not_imported, device, importer, accelerators: 1, casts: false }
+    let (casts, elsewhere) = (false, false);
+    let accelerators = 1;
+    Target { framework, dtypes, not_imported, device, importer, accelerators, casts, elsewhere }
 }
 
 fn wish(copy: Option<bool>) -> Wish {

@@ -54,7 +54,8 @@ pub(in crate::convert) fn decide<'a, 'py>(
         (Device::Accelerator(_), Device::Accelerator(_)) => Commitment::Placed,
         _ => Commitment::of(target, request.placement, None),
     };
-    Ok(Prepared { pair, plan, input, slot, missed, is_narrowed, commitment })
+    let host = target.chosen_host(request.placement)?;
+    Ok(Prepared { pair, plan, input, slot, missed, is_narrowed, commitment, host })
 }
 
 /// A framework as the target at a place; `dtype` is the one that is wanted there. It is asked about
@@ -76,7 +77,8 @@ pub(in crate::convert) fn target_at(
         Device::Accelerator(_) => Importer::of(framework),
     };
     let not_imported = not_imported(target, dtype);
-    Ok(Target { framework, dtypes, not_imported, device, importer, accelerators, casts: false })
+    let (casts, elsewhere) = (false, false);
+    Ok(Target { framework, dtypes, not_imported, device, importer, accelerators, casts, elsewhere })
 }
 
 /// Whether the target has the dtype of an array on an accelerator, and casts it there exactly.

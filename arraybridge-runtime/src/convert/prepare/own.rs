@@ -49,6 +49,11 @@ pub(in crate::convert) fn prepare_own<'a, 'py>(
         None => Wish { cast: request.dtype, ..request.wish_to_copy(target.py()) },
     };
     let mut holds = target_at(target, device, here, wish.cast.unwrap_or(DType::Bool))?;
+    let host = target.chosen_host(request.placement)?;
+    if host.is_some() {
+        let found = target.host_of(data).map_err(|error| reader.failed(data, error))?;
+        holds.elsewhere = found != host;
+    }
     // A gradient that ends is warned of.
     if let (Some(to), Device::Accelerator(_)) = (wish.cast, device)
         && let Some(from) = target.dtype(data)
@@ -70,7 +75,7 @@ pub(in crate::convert) fn prepare_own<'a, 'py>(
         Route::Keep => Input::Array(data.clone()),
         _ => own_input(&reader, asked, &plan, slot)?,
     };
-    let commitment = match is_read(plan.steps) {
+    let commitment = match host.is_some() || is_read(plan.steps) {
         true => {
             let other = matches!(class.role, Role::Array).then_some(data);
             Commitment::of(target, request.placement, other)
@@ -80,7 +85,7 @@ pub(in crate::convert) fn prepare_own<'a, 'py>(
     };
     let is_narrowed = false;
     let pair = Pair { source: target.framework, target };
-    Ok(Prepared { pair, plan, input, slot, missed, is_narrowed, commitment })
+    Ok(Prepared { pair, plan, input, slot, missed, is_narrowed, commitment, host })
 }
 
 /// Returns whether the memory of an array of the target's own framework is read, rather than copied

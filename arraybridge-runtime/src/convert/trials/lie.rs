@@ -19,6 +19,9 @@ pub(in crate::convert) struct Lie {
     cause: Option<PyErr>,
 }
 
+/// The statement about a shape.
+const KEEPS_SHAPE: &str = "keeps the shape";
+
 impl Lie {
     fn new(key: &'static str, says: impl Into<String>, but: impl Into<String>) -> Lie {
         Lie { key, says: says.into(), but: but.into(), cause: None }
@@ -96,7 +99,7 @@ impl Lie {
     }
 
     pub fn shape(went: &[usize], came: &[usize]) -> Lie {
-        Lie::new("import.op", "keeps the shape", format!("made {came:?} of {went:?}"))
+        Lie::new("import.op", KEEPS_SHAPE, format!("made {came:?} of {went:?}"))
     }
 
     pub fn values(dtype: DType) -> Lie {
@@ -135,8 +138,10 @@ impl Lie {
     }
 
     /// The same, found by `from_numpy` in place of the import. The array was read by `to_numpy`, and where that is
-    /// all there is, one of the two is wrong: `is_made_right` says that `from_numpy` is not.
-    pub fn of_from_numpy(self, by_to_numpy: bool, is_made_right: bool) -> Lie {
+    /// all there is, one of the two is wrong: not `from_numpy` if another shape was read than the array `has_shape`.
+    /// Of its values the array itself says nothing.
+    pub fn of_from_numpy(self, by_to_numpy: bool, has_shape: bool) -> Lie {
+        let is_made_right = has_shape && self.says == KEEPS_SHAPE;
         let key = match (self.key, by_to_numpy, is_made_right) {
             ("import.op", true, true) => "to_numpy",
             ("import.op", true, false) => "from_numpy` or `to_numpy",

@@ -42,8 +42,8 @@ pub struct FittedArguments<'py> {
     pub must_wait: bool,
     /// The caller's arrays that the function could write to.
     pub versions: ArrayVersions<'py>,
-    /// The accelerator of the call, if there was a choice.
-    pub device: Option<Device>,
+    /// The place of the call, if there was a choice.
+    pub placement: Placement,
     /// Copies that the function receives and could write to.
     copies: Vec<Copied<'py>>,
 }
@@ -73,7 +73,7 @@ impl<'py> FittedArguments<'py> {
             kwargs,
             must_wait: false,
             versions,
-            device: None,
+            placement: Placement::Auto,
             copies: Vec::new(),
         }
     }
@@ -124,7 +124,7 @@ pub fn fit<'py>(
     // JAX starts its devices when they are counted, and leaves the last one current.
     let _context = target.changes_current().then(driver::keep_current);
     let loaded = loaded::load(py, target)?;
-    if fits && loaded.accelerators() == 0 {
+    if fits && loaded.accelerators() == 0 && !loaded.has_several_hosts()? {
         if options.retries() {
             let own = slots.iter().filter(|slot| slot.is_plain() && slot.is_of(target));
             own.for_each(|slot| fitted.versions.record(target, &slot.value));
@@ -135,9 +135,7 @@ pub fn fit<'py>(
         Some(destination) => destination.placement,
         None => call_placement(loaded, options, slots)?,
     };
-    if let Placement::On(device) = placement {
-        fitted.device = Some(device);
-    }
+    fitted.placement = placement;
     let fitter = Fitter { loaded, definition, placement };
     let mut replaced: Vec<(usize, Bound<'py, PyAny>)> = Vec::new();
     let mut done = Repeated::default();
@@ -220,8 +218,11 @@ pub fn call_placement<'py>(
         }
         device => return Ok(device),
     }
-    if framework.memory == Memory::Host || loaded.accelerators() == 0 {
+    if framework.memory == Memory::Host {
         return Ok(Placement::Auto);
+    }
+    if loaded.accelerators() == 0 {
+        return host_of_lead(loaded, slots);
     }
     for slot in slots.iter().filter(|slot| slot.is_plain() && !slot.usage.is_opened()) {
         if slot.is_of(framework) {
@@ -232,6 +233,20 @@ pub fn call_placement<'py>(
         }
     }
     Ok(Placement::On(Device::Accelerator(loaded.current_device()?)))
+}
+
+/// The host's device that the first array of the framework itself is bound to, if there are several.
+///
+/// # Errors
+///
+/// Any exception that the framework raises when it is asked where the array is.
+pub fn host_of_lead<'py>(loaded: Loaded<'py>, slots: &ArgumentSlots<'py>) -> Result<Placement> {
+    if !loaded.has_several_hosts()? {
+        return Ok(Placement::Auto);
+    }
+    let own = slots.iter().find(|slot| slot.is_plain() && slot.is_of(loaded.framework));
+    let host = own.map(|slot| loaded.host_of(&slot.value)).transpose()?.flatten();
+    Ok(host.map_or(Placement::Auto, Placement::OnHost))
 }
 
 /// The accelerator on which another framework's array is, if the framework of the call has it and takes memory there.
@@ -331,7 +346,7 @@ impl<'py> Fitter<'_, 'py> {
                 loaded.device_of(value)? != device
             }
             // The conversion raises the error that there is no such device.
-            Placement::On(_) | Placement::OnCurrent => true,
+            Placement::On(_) | Placement::OnHost(_) | Placement::OnCurrent => true,
             _ => false,
         };
         request.placement = if moves { placement } else { Placement::Auto };

@@ -25,7 +25,7 @@ use crate::interpreter::containers::Container;
 use crate::interpreter::error::{Error, Failure, Result};
 use crate::slices::{self, lazy};
 
-pub use fit::{Destination, FittedArguments, call_placement, fit};
+pub use fit::{Destination, FittedArguments, call_placement, fit, host_of_lead};
 pub use lead::choice;
 pub use names::{in_place, of_argument};
 pub use versions::{ArrayVersions, UnboundVersions, has_changed, version};

@@ -13,7 +13,7 @@ use crate::declared::call::{AttemptOptions, Call, FailedAttempt};
 use crate::declared::ladder::{self, Ladder, Rung, RungFailure};
 use crate::declared::result::{self, ResultScope};
 use crate::declared::scope;
-use crate::framework::device::{self, Placement};
+use crate::framework::device;
 use crate::framework::spec::Framework;
 use crate::interpreter::error::Result;
 use crate::policy::Policy;
@@ -118,8 +118,9 @@ impl CallOrigin {
         // They go to where the arguments of the call went.
         let destination = match self.destination {
             None => {
-                let device = scope::call_device(py, framework, &self.call(py)?.slots, options)?;
-                device.map(|device| Destination { framework, placement: Placement::On(device) })
+                let call = self.call(py)?;
+                let placement = scope::call_placement(py, framework, &call.slots, options)?;
+                placement.device().map(|_| Destination { framework, placement })
             }
             destination => destination,
         };
@@ -159,10 +160,10 @@ impl CallOrigin {
         }
         let mut call = self.call(py)?;
         let options = &call.definition.options;
-        let device = scope::call_device(py, framework, &call.slots, options)?;
+        let place = scope::call_placement(py, framework, &call.slots, options)?;
         call.slots.extend(self.sent(py)?);
         let used = |slot: &ArgumentSlot<'py>| Some(slot.value.clone());
-        scope::enter(py, framework, device, &call.slots, used, body)
+        scope::enter(py, framework, place, &call.slots, used, body)
     }
 
     /// Gives a result its dtype and its framework. It may come from a call on the host after memory ran out.

@@ -46,15 +46,14 @@ impl Device {
 
     /// The device that users write as `"host"`, `"cpu"`, `"cpu:1"`, `"accelerator:1"`, `"cuda:1"`, `"gpu:1"` or
     /// `"opencl:1"`. Without an index it is the first one; [`Placement::from_device`] takes the current one instead.
+    /// The memory of all processors is the host's.
     pub fn from_name(name: &str) -> Option<Device> {
         let (kind, index) = match name.split_once(':') {
             Some((kind, index)) => (kind, index.parse().ok()?),
             None => (name, 0),
         };
         match kind {
-            "host" => (index == 0).then_some(Device::Host),
-            // Some frameworks number the processors, whose memory is the host's.
-            "cpu" => Some(Device::Host),
+            "host" | "cpu" => Some(Device::Host),
             "accelerator" | "cuda" | "gpu" | "opencl" => Some(Device::Accelerator(index)),
             _ => None,
         }
@@ -168,7 +167,7 @@ impl<'py> Loaded<'py> {
         let py = self.py();
         let ops = &self.framework.device;
         match device {
-            Device::Host => ops.host.map(|host| host.call(self, [])).transpose(),
+            Device::Host => ops.host.map(|_| self.host_at(0)).transpose(),
             Device::Accelerator(index) => {
                 let index = PyInt::new(py, index);
                 ops.at.map(|at| at.call(self, [index.as_any()])).transpose()
@@ -259,16 +258,76 @@ impl<'py> Loaded<'py> {
         self.known_accelerators() == 0 && self.has_several_hosts().is_ok_and(|several| !several)
     }
 
-    fn has_several_hosts(self) -> PyResult<bool> {
-        if let Some(several) = self.several_hosts.get() {
-            return Ok(*several);
+    /// Returns whether the framework divides the processor into several devices.
+    ///
+    /// # Errors
+    ///
+    /// Any exception that the framework raises.
+    pub fn has_several_hosts(self) -> PyResult<bool> {
+        Ok(self.hosts()?.is_some_and(|hosts| hosts > 1))
+    }
+
+    /// The number of the host's devices; `None` if the framework does not number them.
+    pub(super) fn hosts(self) -> PyResult<Option<usize>> {
+        let Some(op) = self.framework.device.hosts else { return Ok(None) };
+        // Without host arrays, they are accelerators.
+        if self.framework.memory == Memory::Accelerator {
+            return Ok(None);
         }
-        let ops = &self.framework.device;
-        let several = match (ops.hosts, ops.default) {
-            (Some(hosts), Some(_)) => hosts.call(self, [])?.len()? > 1,
-            _ => false,
-        };
-        Ok(*self.several_hosts.get_or_init(|| several))
+        if let Some(hosts) = self.hosts.get() {
+            return Ok(Some(*hosts));
+        }
+        let hosts = op.call(self, [])?.len()?;
+        Ok(Some(*self.hosts.get_or_init(|| hosts)))
+    }
+
+    /// The host's device object of an index.
+    ///
+    /// # Errors
+    ///
+    /// Any exception that the framework raises.
+    pub fn host_at(self, index: usize) -> PyResult<Bound<'py, PyAny>> {
+        let host = self.framework.device.host.expect("a framework with host devices names them");
+        host.call(self, [PyInt::new(self.py(), index).as_any()])
+    }
+
+    /// The index of the host's device that an array is bound to, if there are several.
+    ///
+    /// # Errors
+    ///
+    /// Any exception that the framework raises.
+    pub fn host_of(self, data: &Bound<'py, PyAny>) -> PyResult<Option<usize>> {
+        let Some(of) = self.framework.device.host_of else { return Ok(None) };
+        if !self.has_several_hosts()? {
+            return Ok(None);
+        }
+        let object = of.call(self, [data])?;
+        for index in 0..self.hosts()?.unwrap_or(0) {
+            if self.host_at(index)?.eq(&object)? {
+                return Ok(Some(index));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Runs `body` with one of the host's devices made current, and makes the previous one current again.
+    ///
+    /// # Errors
+    ///
+    /// Any error that `body` returns, and any exception that the framework raises.
+    pub fn on_host<T, E: From<PyErr>>(
+        self,
+        index: usize,
+        body: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E> {
+        let Some(scope) = self.framework.device.host_scope else { return body() };
+        let manager = scope.call(self, [&self.host_at(index)?])?;
+        let mut done = None;
+        entered(&manager, || {
+            done = Some(body());
+            Ok(())
+        })?;
+        done.expect("the body has run")
     }
 
     #[cold]

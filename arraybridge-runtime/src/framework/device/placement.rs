@@ -17,6 +17,9 @@ pub enum Placement {
     Auto,
     /// On this device, or the conversion fails.
     On(Device),
+    /// On the host's device of this index, or the conversion fails. A framework that does not number the processors
+    /// has host memory alone.
+    OnHost(usize),
     /// On the target's current accelerator, or the conversion fails.
     OnCurrent,
     /// On this accelerator (`gpu_id`). Without any accelerator the array goes to the host, if the
@@ -86,17 +89,28 @@ impl Placement {
                 value.get_type().name()?
             )));
         };
+        let index = name.split_once(':').and_then(|(_, index)| index.parse().ok());
         // As in the frameworks, an accelerator without an index is the current one.
-        let wanted = |device| match (device, name.contains(':')) {
-            (Device::Accelerator(_), false) => Placement::OnCurrent,
+        let wanted = |device| match (device, index) {
+            (Device::Accelerator(_), None) => Placement::OnCurrent,
+            (Device::Host, Some(index)) => Placement::OnHost(index),
             _ => Placement::On(device),
         };
         Device::from_name(&name).map(wanted).ok_or_else(|| {
             Error::Value(format!(
-                "unknown device {name:?}; use \"host\", \"cpu\", \"accelerator\", \
+                "unknown device {name:?}; use \"host\", \"cpu\", \"cpu:1\", \"accelerator\", \
                  \"accelerator:1\", \"cuda:1\", \"gpu:1\" or an index"
             ))
         })
+    }
+
+    /// The device, where it is decided.
+    pub fn device(self) -> Option<Device> {
+        match self {
+            Placement::On(device) => Some(device),
+            Placement::OnHost(_) => Some(Device::Host),
+            _ => None,
+        }
     }
 
     /// Returns whether an accelerator was preferred, and `device` is the host of a framework that
@@ -137,6 +151,14 @@ impl Loaded<'_> {
     /// [`Failure::Device`] when the target has no such device.
     pub fn resolve(self, owner: &Framework, source: Device, wanted: Placement) -> Result<Device> {
         let (title, memory) = (self.framework.title, self.framework.memory);
+        if let Placement::OnHost(index) = wanted
+            && let Some(count) = self.hosts()?.filter(|count| index >= *count)
+        {
+            let devices: Vec<_> = (0..count).map(|index| format!("host:{index}")).collect();
+            let reason =
+                format!("{title} has no host device {index}; available: {}", devices.join(", "));
+            return Err(self.framework.error(Failure::Device, "device", reason));
+        }
         // Counting makes some frameworks set up their devices, so it waits until the count matters.
         let count = || self.accelerators();
         let source = match memory {
@@ -169,6 +191,22 @@ impl Loaded<'_> {
     }
 }
 
+impl Loaded<'_> {
+    /// The index of the host's device that a placement means, if there are several.
+    ///
+    /// # Errors
+    ///
+    /// Any exception that the framework raises.
+    pub fn chosen_host(self, wanted: Placement) -> Result<Option<usize>> {
+        Ok(match wanted {
+            Placement::OnHost(index) => {
+                self.hosts()?.filter(|hosts| 1 < *hosts && index < *hosts).map(|_| index)
+            }
+            _ => None,
+        })
+    }
+}
+
 /// Returns whether the target takes memory of the source's as it is.
 fn exchanges(source: &Framework, target: &Framework) -> bool {
     source.export.is_some() && target.import.is_some()
@@ -189,6 +227,7 @@ enum Choice {
 fn choose(memory: Memory, source: Device, wanted: Placement, count: impl Fn() -> usize) -> Choice {
     match (wanted, memory, source) {
         (Placement::On(device), ..) => Choice::Is(device),
+        (Placement::OnHost(_), ..) => Choice::Is(Device::Host),
         (Placement::OnCurrent, Memory::Host, _) => Choice::Is(Device::Accelerator(0)),
         (Placement::OnCurrent, ..) if count() == 0 => Choice::Is(Device::Accelerator(0)),
         (Placement::OnCurrent, ..) => Choice::Current,
@@ -315,7 +354,8 @@ mod tests {
         assert_eq!(device("cuda"), Some(Device::Accelerator(0)));
         assert_eq!(device(&ACCELERATOR.to_string()), Some(ACCELERATOR));
         assert_eq!(device(&Device::Host.to_string()), Some(Device::Host));
-        for name in ["", "host:1", "cpu:x", "cuda:", "cuda:-1", "cuda:x", "tpu:0"] {
+        assert_eq!(device("host:1"), Some(Device::Host));
+        for name in ["", "cpu:x", "cuda:", "cuda:-1", "cuda:x", "tpu:0"] {
             assert_eq!(device(name), None, "{name:?}");
         }
     }

@@ -1,0 +1,188 @@
+"""JAX and TensorFlow can divide the processor into several devices."""
+
+from __future__ import annotations
+
+import bridges
+import pytest
+
+FOUR = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
+JAX = """
+        import bridges
+        bridges.load("jax", "torch", "numpy")
+        import warnings
+        import jax, numpy as np, torch, arraybridge as ab
+        warnings.simplefilter("ignore")
+        devices = jax.devices()
+        image = np.arange(64, dtype="f4").reshape(8, 8)
+
+        def home(array):
+            (device,) = array.devices()
+            return device.id
+"""
+TENSORFLOW = """
+        import bridges
+        import numpy as np, tensorflow as tf, arraybridge as ab
+        (cpu,) = tf.config.list_physical_devices("CPU")
+        tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 4)
+        image = np.arange(64, dtype="f4").reshape(8, 8)
+
+        def home(array):
+            return int(array.device.rpartition(":")[2])
+"""
+PLANS = """
+        def explained(data, target, **options):
+            plan = ab.explain(data, target, **options)
+            with ab.trace() as records:
+                made = ab.convert(data, target, **options)
+            (record,) = records
+            for key in ("route", "how", "why", "via", "dtype", "shape", "device"):
+                assert getattr(record, key) == getattr(plan, key), (key, record, plan)
+            assert np.array_equal(ab.convert(made, "numpy"), ab.convert(data, "numpy")), plan
+            return made, plan
+"""
+
+
+def run(code: str, start: str = JAX, **env: str) -> None:
+    bridges.need("tensorflow" if start is TENSORFLOW else "jax", "torch")
+    bridges.survives(start + PLANS + code, env={**FOUR, **env})
+
+
+@pytest.mark.parametrize("fast", ["1", "0"])
+def test_an_array_goes_to_the_host_device_that_is_asked_for(fast):
+    code = """
+        sources = [image, image.T, torch.from_numpy(image), jax.numpy.asarray(image), ab.Tensor(image)]
+        sources += [jax.device_put(image, devices[1]), jax.device_put(image, devices[3])]
+        for source in sources:
+            for device in (devices[3], "cpu:3", "host:3"):
+                for copy in (None, True):
+                    made, plan = explained(source, "jax", device=device, copy=copy)
+                    assert home(made) == 3 and made.committed and plan.device == "host:3", plan
+                    assert copy is None or plan.route == "copy", plan
+            made, plan = explained(source, "jax", device="cpu:0")
+            assert home(made) == 0 and made.committed, plan
+            made = ab.convert(source, "jax", device=devices[2], dtype="float16")
+            assert home(made) == 2 and made.dtype == "float16"
+        # The memory is shared there, too.
+        tensor = torch.zeros(64, 64)
+        made, plan = explained(tensor, "jax", device=devices[3], copy=False)
+        assert home(made) == 3 and plan.route == "share"
+        assert made.unsafe_buffer_pointer() == tensor.data_ptr()
+        there = jax.device_put(image, devices[3])
+        assert ab.convert(there, "jax", device=devices[3], copy=False) is there
+        fresh = ab.convert(there, "jax", device=devices[3], copy=True)
+        assert fresh.unsafe_buffer_pointer() != there.unsafe_buffer_pointer()
+        assert home(ab.convert_memory(image, "numpy", "jax", gpu_id=devices[1])) == 1
+        assert home(ab.stack_slices([image, image], "jax", gpu_id=devices[2])) == 2
+    """
+    run(code, ARRAYBRIDGE_FAST=fast)
+
+
+def test_a_host_device_that_does_not_exist_is_refused():
+    code = """
+        def refused(call):
+            try:
+                call()
+            except ab.DeviceUnavailableError as error:
+                return str(error)
+            raise SystemExit("it was not refused")
+
+        there = "available: host:0, host:1, host:2, host:3"
+        for source in (image, torch.ones(3), jax.numpy.ones(3)):
+            for call in (ab.convert, ab.explain):
+                text = refused(lambda: call(source, "jax", device="cpu:4"))
+                assert "JAX has no host device 4; " + there in text, text
+            text = refused(lambda: ab.jax(device="host:7")(lambda x: x)(source))
+            assert "no host device 7" in text, text
+        try:
+            ab.convert(jax.device_put(image, devices[1]), "jax", device="cpu:3", copy=False)
+        except ab.CopyRequiredError as error:
+            assert "device" in str(error), error
+        else:
+            raise SystemExit("it was not refused")
+        # All processors are one host to a framework that does not number them.
+        for target in ("torch", "numpy"):
+            assert ab.convert(image, target, device=devices[3]).shape == (8, 8)
+            assert ab.explain(image, target, device=devices[3]).device == "host"
+    """
+    run(code)
+
+
+def test_a_function_runs_on_the_host_device_of_its_declaration_or_of_its_lead():
+    code = """
+        def where(image, *others):
+            return [home(array) for array in (image, *others, jax.numpy.zeros(3))]
+
+        there = jax.device_put(image, devices[3])
+        assert ab.jax(device=devices[2])(where)(image, torch.ones(3), there) == [2, 2, 2, 2]
+        assert ab.jax(device="cpu:0")(where)(there) == [0, 0]
+        assert ab.jax(where)(image) == [0, 0]
+        assert ab.jax(where)(there, image, jax.device_put(image, devices[1])) == [3, 3, 3, 3]
+        # What is bound to no device does not bind others.
+        meets = ab.jax(lambda x, y: x + y + there)
+        assert home(meets(jax.numpy.asarray(image), image)) == 3
+
+        for decorator in (ab.numpy, ab.torch, ab.jax):
+            plus = decorator(output_type="input")(lambda x: x + 1)
+            for stack in (False, True):
+                data = np.stack([image, image]) if stack else image
+                result = plus(jax.device_put(data, devices[3]), slice_by_slice=stack)
+                assert home(result) == 3 and result.committed, decorator
+                assert np.array_equal(result, data + 1)
+                result = plus(jax.numpy.asarray(data), slice_by_slice=stack)
+                assert home(result + there) == 3
+        tiled = ab.numpy(output_type="input", tiles=(4, 4))(lambda x: x * 2)(there)
+        assert home(tiled) == 3 and np.array_equal(tiled, image * 2)
+
+        def steps(image):
+            yield home(jax.numpy.zeros(3))
+            other = yield home(image)
+            yield home(other)
+
+        made = ab.jax(device="cpu:1")(steps)(image)
+        assert [next(made), next(made), made.send(image)] == [1, 1, 1]
+    """
+    run(code)
+
+
+def test_the_default_device_is_current_again_afterwards():
+    code = """
+        with jax.default_device(devices[1]):
+            assert home(ab.convert(image, "jax", device="cpu:3")) == 3
+            try:
+                ab.convert(np.array(["a"]), "jax", device="cpu:3")
+            except ab.MemoryConversionError:
+                pass
+            assert home(jax.numpy.zeros(3)) == home(ab.convert(image, "jax")) == 1
+    """
+    run(code)
+
+
+def test_tensorflow_has_logical_processors():
+    code = """
+        import torch
+        sources = [image, torch.from_numpy(image), tf.constant(image)]
+        with tf.device("CPU:3"):
+            there = tf.identity(image)
+        for source in (*sources, there):
+            for copy in (None, True):
+                made, plan = explained(source, "tensorflow", device="cpu:3", copy=copy)
+                assert home(made) == 3 and plan.device == "host:3", plan
+            assert home(ab.convert(source, "tensorflow", device="cpu:2", dtype="float16")) == 2
+            try:
+                ab.convert(source, "tensorflow", device="cpu:4")
+            except ab.DeviceUnavailableError as error:
+                assert "no host device 4; available: host:0" in str(error), error
+            else:
+                raise SystemExit("it was not refused")
+
+        def pointer(array):
+            return np.from_dlpack(array).ctypes.data
+
+        here = tf.constant(image)
+        assert pointer(ab.convert(here, "tensorflow", device="cpu:3", copy=True)) != pointer(here)
+        where = ab.tensorflow(device="cpu:2")(lambda x, y: [home(a) for a in (x, y, tf.zeros(3))])
+        assert where(image, there) == [2, 2, 2]
+        plus = ab.numpy(output_type="input")(lambda x: x + 1)
+        assert home(plus(there)) == 3
+    """
+    run(code, TENSORFLOW)

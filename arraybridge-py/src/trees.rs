@@ -75,6 +75,12 @@ fn _forget_classes() {
     package::forget_classes();
 }
 
+/// Have calls that Dynamo leaves outside its graph hidden from it.
+#[pyfunction]
+fn _watch_dynamo() {
+    package::watch_dynamo();
+}
+
 /// Adds the functions to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("_DEEPEST", DEEPEST)?;
@@ -84,6 +90,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(_likeness, module)?)?;
     module.add_function(wrap_pyfunction!(_within, module)?)?;
     module.add_function(wrap_pyfunction!(_forget_classes, module)?)?;
+    module.add_function(wrap_pyfunction!(_watch_dynamo, module)?)?;
     module.add_function(wrap_pyfunction!(_gathered, module)?)?;
     module.add_function(wrap_pyfunction!(_push, module)?)
 }

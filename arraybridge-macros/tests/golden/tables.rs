@@ -239,6 +239,7 @@ pub mod statics {
             host_scope: ::core::option::Option::None,
             host: ::core::option::Option::None,
             hosts: ::core::option::Option::None,
+            host_of: ::core::option::Option::None,
             r#move: ::core::option::Option::None,
             uncommitted: ::core::option::Option::None,
             beside: ::core::option::Option::None,
@@ -1008,7 +1009,8 @@ pub mod statics {
                             'py,
                             ::arraybridge_runtime::__private::pyo3::PyAny,
                         >,
-                        []: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 0>,
+                        [_,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 1>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
                         let py = module.py();
                         ::arraybridge_runtime::__private::op::attribute(
@@ -1020,6 +1022,7 @@ pub mod statics {
                 },
             }),
             hosts: ::core::option::Option::None,
+            host_of: ::core::option::Option::None,
             r#move: ::core::option::Option::Some(::arraybridge_runtime::__private::Op {
                 source: "data",
                 call: {

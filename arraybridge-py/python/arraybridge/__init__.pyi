@@ -409,8 +409,9 @@ def convert(
     device : str, int or device, optional
         "host", "cpu", "accelerator:1", "cuda:1", the index of an accelerator, or a device of
         torch, JAX or CuPy.
-        All CPUs of a machine are the host, so "cpu:1" is too. By default the array stays on
-        its kind of device if the target has one, and goes to the target's current device otherwise.
+        All CPUs of a machine are the host. Where JAX or TensorFlow divides it into several devices,
+        "cpu:1" is the second of them. By default the array stays on its kind of device if the
+        target has one, and goes to the target's current device otherwise.
     copy : bool, optional
         None shares memory if the target can wrap it, and copies otherwise. True always copies.
         False shares, or raises CopyRequiredError with the reason. `configure` sets the default.

@@ -209,7 +209,7 @@ class _Places:
         args, kwargs = self.given
         with contextlib.suppress(TypeError, ValueError):
             names = _positional_names(self.function, len(args))
-            # A framework may flatten the keyword arguments in another order than they were given in.
+            # A framework may flatten them in another order than they were given in.
             keywords, _ = self.caller.flatten({name: name for name in kwargs})
             found = [*zip(names, args, strict=True), *[(name, kwargs[name]) for name in keywords]]
             count = 0
@@ -1062,10 +1062,12 @@ class _TensorFlow:
                 each = iter(found)
                 return [next(each) if own else None for own in function.mask]
 
-            lead = next(filter(_is_inexact, arrays))
             return taken(results, [lead] * len(results)), gradient
 
-        results = operation(*arrays)
+        lead = next(filter(_is_inexact, arrays))
+        # TensorFlow passes the results on by an operation.
+        with tensorflow.device(_tf_home(lead)):
+            results = operation(*arrays)
         return _listed(results), forms[0]
 
     @classmethod

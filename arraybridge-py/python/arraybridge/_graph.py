@@ -13,7 +13,7 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ._core import finish_dtype  # type: ignore[import-not-found]
+from ._core import _watch_dynamo, finish_dtype  # type: ignore[import-not-found]
 
 __all__: list[str] = []
 
@@ -60,9 +60,9 @@ def in_graph(
     )
 
     # As `torch.compiler.disable` marks a function, without importing torch.
-    outside = types.FunctionType(_outside.__code__, globals(), "outside")
-    outside._torchdynamo_disable = True  # type: ignore[attr-defined]
-    outside._torchdynamo_disable_msg = advice  # type: ignore[attr-defined]
+    left = types.FunctionType(outside.__code__, globals(), "outside")
+    left._torchdynamo_disable = True  # type: ignore[attr-defined]
+    left._torchdynamo_disable_msg = advice  # type: ignore[attr-defined]
 
     def call(declared: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         import torch
@@ -75,8 +75,8 @@ def in_graph(
             or not _all_fit(args, torch)
             or not _all_fit(kwargs, torch)
         ):
-            _skip()
-            return outside(declared, args, kwargs)
+            _leave()
+            return left(declared, *args, **kwargs)
         given = {name: value for name, value in kwargs.items() if name not in _ADDED}
         result = function(*args, **given)
         lead = _first((*args, *given.values()), torch)
@@ -85,25 +85,27 @@ def in_graph(
     return call
 
 
-def _outside(declared: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def outside(declared: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """Call a declared function outside the graph.
+
+    After a break Dynamo makes the call as it is, and would read each frame below it.
+    """
     import torch
 
     return torch._dynamo.disable(declared)(*args, **kwargs)
 
 
-def _skip() -> bool:
-    """Have Dynamo leave the frame of a call outside the graph alone.
-
-    It reads each frame that it meets, and would go on to read those of the other framework.
-    """
+def _leave() -> bool:
+    """Have calls outside the graph, which are about to begin, be no matter of Dynamo's."""
     from torch._dynamo import decorators
 
-    decorators.skip(_outside)
+    decorators.skip(outside)
+    _watch_dynamo()
     return True
 
 
 # Dynamo calls this while it compiles, before the call is made.
-_skip._dynamo_marked_constant = True  # type: ignore[attr-defined]
+_leave._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 _ADDED = ("dtype_conversion", "slice_by_slice")

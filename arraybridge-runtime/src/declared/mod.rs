@@ -27,3 +27,4 @@ mod wrapped;
 
 pub use decorator::{Decorator, declare, memory_types};
 pub use function::Declared;
+pub use python_function::watch_dynamo;

@@ -3,6 +3,8 @@
 //! `arraybridge._function` makes them. They have their [`Declared`] in a closure and call it. CPython 3.12
 //! and later call a vectorcall of ours instead of their code, unless a tool looks at every frame.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -50,16 +52,27 @@ pub(super) fn called<'py>(function: &Bound<'py, PyAny>) -> Option<Bound<'py, Dec
     contents.cast_into().ok()
 }
 
+/// True once Dynamo has met a call that it leaves outside its graph.
+static BREAKS_GRAPHS: AtomicBool = AtomicBool::new(false);
+
+/// Has calls of functions of other frameworks than PyTorch look for Dynamo, which would read the frames below them.
+pub fn watch_dynamo() {
+    BREAKS_GRAPHS.store(true, Ordering::Relaxed);
+}
+
 /// The vectorcall. CPython 3.11 runs the code of every Python function, and the stable interface does not
 /// give access to it.
 #[cfg(all(Py_3_12, unix, not(Py_LIMITED_API), not(PyPy), not(GraalPy)))]
 mod fast {
     use std::sync::OnceLock;
+    use std::sync::atomic::Ordering;
 
     use pyo3::ffi;
     use pyo3::prelude::*;
+    use pyo3::sync::PyOnceLock;
 
     use crate::declared::{Declared, passthrough};
+    use crate::framework::generated::MemoryType;
     use crate::interpreter::vectorcall::serve;
 
     unsafe extern "C" {
@@ -78,6 +91,43 @@ mod fast {
             let Some(own) = ffi::PyVectorcall_Function(function.as_ptr()) else { return };
             OWN.get_or_init(|| own);
             PyFunction_SetVectorcall(function.as_ptr(), vectorcall);
+        }
+    }
+
+    #[inline]
+    fn is_watched(declared: &Bound<'_, Declared>) -> bool {
+        super::BREAKS_GRAPHS.load(Ordering::Relaxed)
+            && declared.get().definition().options.execution.memory_type != MemoryType::Torch
+    }
+
+    /// Calls a function outside the graph of Dynamo.
+    ///
+    /// # Safety
+    ///
+    /// The conditions of Python's `vectorcallfunc`.
+    #[cold]
+    unsafe fn call_outside(
+        declared: &Bound<'_, Declared>,
+        args: *const *mut ffi::PyObject,
+        nargsf: usize,
+        names: *mut ffi::PyObject,
+    ) -> *mut ffi::PyObject {
+        static OUTSIDE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        let outside = match OUTSIDE.import(declared.py(), "arraybridge._graph", "outside") {
+            Ok(outside) => outside,
+            Err(error) => {
+                error.restore(declared.py());
+                return std::ptr::null_mut();
+            }
+        };
+        // SAFETY: the arguments are valid by this function's contract, those by name after those by position.
+        unsafe {
+            let count = ffi::PyVectorcall_NARGS(nargsf) as usize;
+            let named = if names.is_null() { 0 } else { ffi::PyTuple_GET_SIZE(names) as usize };
+            let mut all = Vec::with_capacity(1 + count + named);
+            all.push(declared.as_ptr());
+            all.extend((0..count + named).map(|index| *args.add(index)));
+            ffi::PyObject_Vectorcall(outside.as_ptr(), all.as_ptr(), 1 + count, names)
         }
     }
 
@@ -101,6 +151,9 @@ mod fast {
             let contents = ffi::PyCell_Get(ffi::PyTuple_GET_ITEM(closure, 0));
             let contents = Bound::from_owned_ptr_or_opt(py, contents);
             match contents.map(|contents| contents.cast_into::<Declared>()) {
+                Some(Ok(declared)) if is_watched(&declared) => {
+                    call_outside(&declared, args, nargsf, names)
+                }
                 Some(Ok(declared)) => {
                     serve(declared.as_ptr(), args, nargsf, names, passthrough::call)
                 }

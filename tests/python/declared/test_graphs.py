@@ -1,5 +1,6 @@
 """Declared functions of PyTorch inside programs that PyTorch compiles."""
 
+import sys
 import warnings
 
 import arraybridge as ab
@@ -173,8 +174,6 @@ def test_other_ways_of_tracing_go_through(torch):
 def test_a_break_says_how_to_declare_the_function(torch):
     bridges.need("jax")
     negative = ab.jax(output_type="input")(lambda x: -x)
-    # JAX compiles a program at the first call, and Dynamo fails in the frames that do it.
-    negative(torch.ones(3))
     program = lambda x: negative(x * 2) + 1  # noqa: E731
     assert same(torch, torch.compile(program, backend="eager")(torch.ones(3)), -torch.ones(3))
     torch._dynamo.reset()
@@ -185,6 +184,38 @@ def test_a_break_says_how_to_declare_the_function(torch):
     assert same(torch, broken(torch.ones(8, 8)), torch.full((8, 8), 3.0))
     with pytest.raises(Exception, match="has options or arguments that are beyond a graph"):
         torch.compile(lambda x: tiled(x), fullgraph=True, backend="eager")(torch.ones(8, 8))
+
+
+def test_dynamo_reads_nothing_below_a_call_outside_the_graph(torch):
+    """It would trace the other framework, and fails in JAX, which compiles at the first call."""
+    bridges.need("jax")
+    import jax
+
+    above = []
+
+    def tanh(x):
+        frame = sys._getframe()
+        while frame is not None:
+            above.append(frame.f_code.co_name)
+            frame = frame.f_back
+        return jax.numpy.tanh(x)
+
+    for options in ({"output_type": "input"}, {"differentiable": True}):
+        torch._dynamo.reset()
+        f = ab.jax(**options)(tanh)
+        x = torch.ones(3, requires_grad="differentiable" in options)
+        broken = torch.compile(lambda x, f=f: f(x * 2) + 1, backend="eager")
+        for _ in range(2):
+            above.clear()
+            y = broken(x)
+            assert "outside" in above, above
+        torch.testing.assert_close(y, torch.tanh(x * 2) + 1)
+    y.sum().backward()
+    torch.testing.assert_close(x.grad, 2 * (1 - torch.tanh(2 * x) ** 2).detach())
+    # Elsewhere a call is as it was.
+    above.clear()
+    f(torch.ones(3))
+    assert above.count("test_dynamo_reads_nothing_below_a_call_outside_the_graph") == 1
 
 
 def test_arrays_of_others_are_converted_outside_the_graph(torch):

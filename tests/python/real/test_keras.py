@@ -32,3 +32,69 @@ def test_a_variable_belongs_to_its_backend(backend):
         [sys.executable, "-c", PROGRAM], env=env, capture_output=True, text=True, timeout=300
     )
     assert run.returncode == 0, run.stderr
+
+
+FIT = """
+import sys
+import bridges
+bridges.load("torch", "jax", "numpy", *{"tensorflow"} & {sys.argv[1]})
+import keras, numpy as np, arraybridge as ab
+
+backend = keras.backend.backend()
+
+
+def tanh(name):
+    import importlib
+
+    module = importlib.import_module({"jax": "jax.numpy"}.get(name, name))
+    return lambda x: module.tanh(x) * 2
+
+
+own = getattr(ab, backend)(tanh(backend))
+other = "torch" if backend != "torch" else "jax"
+across = getattr(ab, other)(differentiable=True)(tanh(other))
+by_hand = ab.numpy(output_type="input")(tanh("numpy"))
+by_hand.defvjp(
+    lambda x: (by_hand(x), x),
+    lambda x, gradient: gradient * 2 * (1 - np.tanh(x) ** 2),
+    result=lambda x: x,
+)
+
+
+class Layer(keras.layers.Layer):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def call(self, x):
+        return self.function(x)
+
+    def compute_output_shape(self, shape):
+        return shape
+
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(32, 4)).astype("float32")
+Y = X.sum(1, keepdims=True)
+
+
+def losses(function):
+    keras.utils.set_random_seed(0)
+    layers = [keras.Input((4,)), keras.layers.Dense(8), Layer(function), keras.layers.Dense(1)]
+    model = keras.Sequential(layers)
+    # Keras compiles with PyTorch's inductor, which takes a minute. test_graphs.py has that case.
+    model.compile(keras.optimizers.SGD(0.05), "mse", jit_compile="auto")
+    return model.fit(X, Y, epochs=2, batch_size=16, shuffle=False, verbose=0).history["loss"]
+
+
+expected = losses(lambda x: keras.ops.tanh(x) * 2)
+for function in (own, across, by_hand):
+    np.testing.assert_allclose(losses(function), expected, rtol=1e-4)
+"""
+
+
+@pytest.mark.parametrize("backend", ("torch", "jax", "tensorflow"))
+def test_a_declared_function_is_a_layer_that_is_trained(backend):
+    bridges.need(backend, "torch", "jax")
+    env = {"KERAS_BACKEND": backend, "CUDA_VISIBLE_DEVICES": ""}
+    bridges.survives(FIT, backend, env=env)

@@ -47,7 +47,7 @@ pub struct Target {
     pub accelerators: usize,
     /// Whether it takes the array where it is, on an accelerator, and its own operations cast it exactly.
     pub casts: bool,
-    /// True if the array is on another of the framework's host devices than the result.
+    /// True if the array or its memory is on another of the framework's host devices than the result.
     pub elsewhere: bool,
 }
 
@@ -181,7 +181,7 @@ impl Case<'_> {
     fn host_obstacle(&self) -> Option<Why> {
         let Case { source, target, facts, dtype, copy } = *self;
         let framework = target.framework;
-        if target.device != Device::Host {
+        if target.device != Device::Host || target.elsewhere {
             return Some(Why::Device);
         }
         let Some(import) = &framework.import else { return Some(Why::Memory) };

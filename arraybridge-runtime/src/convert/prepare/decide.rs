@@ -38,6 +38,10 @@ pub(in crate::convert) fn decide<'a, 'py>(
     {
         holds.casts = casts(target, facts.device, (facts.dtype, to))?;
     }
+    let host = target.chosen_host(request.placement)?;
+    // A public import puts memory on the first one, and the framework then copies it.
+    let is_private = matches!(holds.importer, Importer::Private(_));
+    holds.elsewhere = host.is_some_and(|host| host > 0 && !is_private);
     let plan = plan::between(source, &holds, facts, &wish)
         .map_err(|refusal| explain_refusal(target, facts, request, refusal))?;
     let trial = Trial { target, importer: plan.importer, device, dtype };
@@ -54,7 +58,6 @@ pub(in crate::convert) fn decide<'a, 'py>(
         (Device::Accelerator(_), Device::Accelerator(_)) => Commitment::Placed,
         _ => Commitment::of(target, request.placement, None),
     };
-    let host = target.chosen_host(request.placement)?;
     Ok(Prepared { pair, plan, input, slot, missed, is_narrowed, commitment, host })
 }
 

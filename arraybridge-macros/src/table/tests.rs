@@ -369,7 +369,7 @@ mistakes! {
         r#"t.toml:6:4: [g.device] has no `count`; add count = "op()", a number or a sequence"#,
     ];
     a_host_scope_without_host: GPU, r#"scope = "device""# => r#"host_scope = "device""#, [
-        r#"t.toml:9:1: `host_scope` needs `host`; add host = "op()""#,
+        r#"t.toml:9:1: `host_scope` needs `host`; add host = "op(index)""#,
     ];
     a_stream_without_its_ops: GPU, "[g.device]" => "[g.stream]\nscope = \"stream\"\n[g.device]", [
         r#"t.toml:6:4: [g.stream] has no `current`; add current = "op(device, index)""#,

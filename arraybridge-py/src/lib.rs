@@ -474,8 +474,8 @@ fn _mistakes(files: Vec<(String, String)>) -> Vec<String> {
     table::read(&sources).map_or_else(problems::Problems::messages, |_| Vec::new())
 }
 
-// Free-threaded builds are not tested yet, so the module requests the GIL there.
-#[pymodule(gil_used = true)]
+// `docs/how-to/threads.md` says what is tested without the GIL.
+#[pymodule(gil_used = false)]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     package::start::watch_imports(module.py())?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;

@@ -933,7 +933,7 @@ def test_an_array_that_moves_while_other_arguments_are_read_is_refused(ext):
         def __dlpack_device__(self):
             return (1, 0)
 
-    # Without the GIL, the overlap of the freed memory with that of the other array may be found first.
+    # Without the GIL, the overlap of the other array with the freed memory may be found first.
     with pytest.raises(ValueError, match="'image'.*changed|overlaps"):
         ext.add_into(array, Meddler())
     ext.writing(array, lambda: None)

@@ -80,6 +80,16 @@ def test_a_conversion_frees_the_pool_of_another_framework():
     assert run(code) == "cuda:0"
 
 
+@needs_a_limit
+def test_a_call_frees_the_pool_of_another_framework():
+    code = """
+    x = cupy.empty(50 * M, "u1"); del x
+    large = ab.torch(lambda x: torch.zeros(50 * M, dtype=torch.uint8, device=x.device), gpu_id=0)
+    print(large(np.zeros(4, "u1")).device)
+    """
+    assert run(code) == "cuda:0"
+
+
 @pytest.mark.parametrize("framework", ["torch", "cupy"])
 def test_values_that_are_clipped_are_counted_if_the_result_goes_to_the_host(framework):
     change = getattr(ab, framework)(lambda x: x * 2.25 - 3, output_type="numpy")

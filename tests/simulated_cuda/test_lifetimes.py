@@ -108,12 +108,13 @@ def test_the_host_waits_when_too_much_memory_is_kept_that_cannot_be_ordered():
 @only_simulated
 def test_the_end_of_a_process_waits_for_memory_that_cannot_be_ordered():
     code = """
-    import atexit, loader, numpy as np, torch
-    atexit.register(lambda: print(loader.calls().get("cuEventSynchronize", 0)))
-    import arraybridge as ab, arrays
+    import atexit, numpy as np
+    import arraybridge as ab, arrays, loader
     x = arrays.make("jax:0", np.arange(4096, dtype="float32"))
+    # What is registered last runs first, so the call's own function runs between these.
+    atexit.register(lambda: print(loader.calls().get("cuEventSynchronize", 0)))
     y = ab.torch(lambda x: x * 2)(x)
-    loader.calls()
+    atexit.register(loader.calls)
     """
     command = [sys.executable, "-c", textwrap.dedent(code)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

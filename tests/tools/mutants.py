@@ -141,9 +141,11 @@ def pytest(tests: tuple[str, ...], simulated: bool) -> subprocess.CompletedProce
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
     if not simulated:
         return run(command, PYTHONPATH=str(SITE))
+    # The line of a test that fails has its message too, if there is room.
+    options = {"SIMULATED_CUDA": str(SIMULATED_CUDA), "COLUMNS": "400"}
     folder = TREE / "tests" / "simulated_cuda"
     path = os.pathsep.join(map(str, (SITE, folder / "site", folder)))
-    return run([*command, *ON_SIMULATION], PYTHONPATH=path, SIMULATED_CUDA=str(SIMULATED_CUDA))
+    return run([*command, *ON_SIMULATION], PYTHONPATH=path, **options)
 
 
 def built_and_tested(
@@ -219,7 +221,7 @@ def main() -> int:
         caught += found == "caught"
         print(f"{found:8} {time.monotonic() - start:4.0f} s  {mutant.rule}", flush=True)
         if simulated and why:
-            print(f"                 {why[:200]}", flush=True)
+            print(f"                 {why[:300]}", flush=True)
     where = " on the simulated CUDA" if simulated else ""
     print(f"{caught} of {len(mutants)} mutants caught{where}")
     return int(caught != len(mutants))

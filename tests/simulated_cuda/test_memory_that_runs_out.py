@@ -84,10 +84,14 @@ def test_a_conversion_frees_the_pool_of_another_framework():
 def test_a_call_frees_the_pool_of_another_framework():
     code = """
     x = cupy.empty(50 * M, "u1"); del x
-    large = ab.torch(lambda x: torch.zeros(50 * M, dtype=torch.uint8, device=x.device), gpu_id=0)
-    print(large(np.zeros(4, "u1")).device)
+    devices = []
+    def large(x):
+        devices.append(str(x.device))
+        return torch.zeros(50 * M, dtype=torch.uint8, device=x.device)
+    print(ab.torch(large, gpu_id=0)(np.zeros(4, "u1")).device, *devices)
     """
-    assert run(code) == "cuda:0"
+    # The second try succeeds. The host, from which a result would come back, is not needed.
+    assert run(code) == "cuda:0 cuda:0 cuda:0"
 
 
 @pytest.mark.parametrize("framework", ["torch", "cupy"])

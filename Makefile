@@ -58,7 +58,7 @@ PYTEST := -m pytest -n 2 --dist loadfile
 
 .NOTPARALLEL:
 .PHONY: help demo demo-all pipeline gallery test test-rust test-cupy test-python test-without-shortcuts test-oldest test-newest wheel wheels seventh tables gpu \
-	gpu-wheel simulated-cuda simulated-wheel simulated-calls test-simulated-gpu examples consumer upstream dask ray docs screenshots figures mutants sanitize sanitize-threads sanitize-python valgrind miri lifetime soak fuzz conformance supply-chain public-api bench authors workloads lint platforms clean
+	gpu-wheel simulated-cuda simulated-wheel simulated-calls test-simulated-gpu mutants-simulated-gpu examples consumer upstream dask ray docs screenshots figures mutants sanitize sanitize-threads sanitize-python valgrind miri lifetime soak fuzz conformance supply-chain public-api bench authors workloads lint platforms clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 24
@@ -260,6 +260,10 @@ test-simulated-gpu: simulated-cuda ## the tests that need a GPU, on two simulate
 
 simulated-calls: simulated-cuda simulated-wheel ## write the table of CUDA calls in docs/simulated-gpu.md
 	@$(with_simulated_cuda) tests/simulated_cuda/calls_table.py --write
+
+# As `make mutants`, with the tests that the mutants have on the simulation.
+mutants-simulated-gpu: simulated-cuda ## break the rules of streams and devices one by one, and check that a test on the simulated CUDA fails
+	@$(SIMULATED_VENV)/bin/python tests/tools/mutants.py --simulated
 
 # Not a release build, so that it takes less long and checks more.
 simulated-wheel: $(SIMULATED_STAMP)

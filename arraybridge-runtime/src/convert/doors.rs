@@ -1,4 +1,4 @@
-//! The doors: what the rooms above call.
+//! Conversions that follow their plan.
 
 use pyo3::prelude::*;
 
@@ -21,13 +21,12 @@ use crate::framework::generated::MemoryType;
 use crate::framework::spec::Framework;
 use crate::interpreter::error::Result;
 
-/// Converts any framework's array to an array of `target`.
+/// Does what [`convert_to`](super::convert_to) does, also with a dtype, by the plan alone.
 ///
 /// # Errors
 ///
-/// [`Error::Conversion`](crate::interpreter::error::Error::Conversion) says which framework, why, and
-/// what to do.
-pub fn convert_to<'py>(
+/// The errors of [`convert_to`](super::convert_to).
+pub(super) fn convert_by_plan<'py>(
     data: &Bound<'py, PyAny>,
     target: &'static Framework,
     request: &Request,
@@ -38,7 +37,7 @@ pub fn convert_to<'py>(
             Some((name, None)) => within(name, || convert_object(data, target, request)),
             Some((name, Some(array))) => {
                 let array = expect_shared(array, target, request.copy)?;
-                within(name, || convert_to(&array, target, request))
+                within(name, || convert_by_plan(&array, target, request))
             }
         };
     };
@@ -57,7 +56,7 @@ impl Converter {
     ///
     /// # Errors
     ///
-    /// The errors of [`convert_to`].
+    /// The errors of [`convert_by_plan`].
     fn convert<'py>(
         &self,
         data: &Bound<'py, PyAny>,
@@ -77,11 +76,11 @@ impl Converter {
     }
 }
 
-/// Does what [`convert_to`] does, and says which route was taken.
+/// Does what [`convert_by_plan`] does, and says which route was taken.
 ///
 /// # Errors
 ///
-/// The errors of [`convert_to`].
+/// The errors of [`convert_by_plan`].
 pub fn convert_routed<'py>(
     data: &Bound<'py, PyAny>,
     target: &'static Framework,
@@ -93,12 +92,12 @@ pub fn convert_routed<'py>(
     carry_out(ends, || prepare(ends, &asked, &mut slot))
 }
 
-/// Describes what [`convert_to`] would do, without doing it.
+/// Describes what [`convert_by_plan`] would do, without doing it.
 ///
 /// # Errors
 ///
-/// The errors of [`convert_to`].
-pub fn explain(
+/// The errors of [`convert_by_plan`].
+pub(super) fn explain_by_plan(
     data: &Bound<'_, PyAny>,
     target: &'static Framework,
     request: &Request,
@@ -108,13 +107,15 @@ pub fn explain(
     {
         return within(name, || match array {
             None => explain_as_it_is(data, target, request),
-            Some(array) => explain(&expect_shared(array, target, request.copy)?, target, request),
+            Some(array) => {
+                explain_by_plan(&expect_shared(array, target, request.copy)?, target, request)
+            }
         });
     }
     explain_as_it_is(data, target, request)
 }
 
-/// As [`explain`], of an object that is not taken apart.
+/// Describes the conversion of an object that is not taken apart.
 fn explain_as_it_is(
     data: &Bound<'_, PyAny>,
     target: &'static Framework,
@@ -137,7 +138,7 @@ fn explain_as_it_is(
 ///
 /// # Errors
 ///
-/// The errors of [`convert_to`].
+/// The errors of [`convert_to`](super::convert_to).
 pub fn deliver<'py>(
     py: Python<'py>,
     opened: Opened,

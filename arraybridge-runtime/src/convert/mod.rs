@@ -54,17 +54,19 @@ mod likes;
 pub mod registry;
 
 mod doors;
+mod graph;
 
 mod narrow;
 
 pub(crate) use available::{dtypes, missing_dtype};
 pub use class::class_of;
 pub use commitment::Commitment;
-pub use doors::{convert_to, deliver, explain};
-pub(crate) use errors::{copy_required, forbidden_copy, unknown_dtype};
+pub use doors::deliver;
+pub(crate) use errors::forbidden_copy;
 pub use execute::make_array;
 pub use foreign::{open_any, open_on_host, open_to_hold};
 pub use gradient::{expect_no_gradient, warn_if_detached};
+pub use graph::{cast_in_graph, convert_to, explain};
 pub(crate) use libraries::meaning;
 pub use likeness::{
     as_numpy, forget_classes, is_buffer, is_like_array, is_registered_numpy, is_wrapper,
@@ -75,7 +77,6 @@ pub use own_cast::{OwnCast, integer_range};
 pub use pin::pin;
 pub use prepare::explain_refusal;
 pub use request::Request;
-pub(crate) use request::cast_of;
 pub use slot::{Opened, fresh};
 pub use source::{alike, open_host, open_plain};
 pub use trial_of_arrays::try_slices;

@@ -4,7 +4,8 @@ use pyo3::prelude::*;
 
 use super::available::{dtypes, nearest};
 use super::class::class_of;
-use super::doors::{convert_routed, convert_to};
+use super::doors::convert_routed;
+use super::graph::convert_to;
 use super::plan::Route;
 use super::request::Request;
 use super::{errors, trace};

@@ -9,7 +9,6 @@
 mod collapse;
 mod configured;
 mod declare;
-mod graph;
 mod range;
 mod rules;
 mod stack;
@@ -35,7 +34,6 @@ use collapse::{Destroyed, Rounding};
 
 pub use configured::configure;
 pub use declare::{DtypePolicy, dtype_named, install, narrow_named, range_named};
-pub use graph::{cast_in_graph, convert_to, explain};
 pub use range::Range;
 pub use rules::Lead;
 use rules::Shape;

@@ -20,7 +20,6 @@ use crate::framework::spec::{DType, Framework, Memory};
 use crate::framework::warnings;
 use crate::interpreter::containers::Container;
 use crate::interpreter::error::Result;
-use crate::policy;
 
 /// The destination of an attempt's arrays, if it is not the one that the declaration names.
 #[derive(Clone, Copy, Debug)]
@@ -315,7 +314,7 @@ impl<'py> Fitter<'_, 'py> {
         let mut request = Request { copy, dtype, ..Request::default() };
         let in_graph = dtype.is_some_and(|dtype| self.is_in_graph(slot, dtype));
         let cast = match in_graph {
-            true => policy::cast_in_graph(&slot.value, loaded, &request)?,
+            true => convert::cast_in_graph(&slot.value, loaded, &request)?,
             false => None,
         };
         if !slot.is_plain() {

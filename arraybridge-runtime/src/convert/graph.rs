@@ -1,11 +1,16 @@
-//! Casts by a framework's own operations, for arrays that are traced, recorded, wrapped by a transformation or
-//! held by a variable.
+//! The doors: conversions and their explanations, which the rooms above call. Arrays that are traced, recorded, wrapped
+//! by a transformation or held by a variable are cast by their framework's own operations, all others by the plan.
 
 use pyo3::prelude::*;
 
-use crate::convert::plan::Why;
-use crate::convert::record::Record;
-use crate::convert::{self, OwnCast, Request, trace};
+use super::available::{dtypes, missing_dtype};
+use super::doors::{convert_by_plan, explain_by_plan};
+use super::errors::{copy_required, unknown_dtype};
+use super::own_cast::OwnCast;
+use super::plan::Why;
+use super::record::Record;
+use super::request::{Request, cast_of};
+use super::trace;
 use crate::framework::detect::{self, Role};
 use crate::framework::loaded::{self, Loaded};
 use crate::framework::spec::{DType, Framework, Memory};
@@ -26,7 +31,7 @@ pub fn convert_to<'py>(
     request: &Request,
 ) -> Result<Bound<'py, PyAny>> {
     match request.dtype {
-        None => convert::convert_to(data, target, request),
+        None => convert_by_plan(data, target, request),
         Some(_) => cast_to(data, target, request),
     }
 }
@@ -43,10 +48,10 @@ fn cast_to<'py>(
         let left = after_cast(request, cast.is_some());
         match cast {
             Some(cast) if left.is_plain() => Ok(cast),
-            cast => convert::convert_to(cast.as_ref().unwrap_or(data), target, &left),
+            cast => convert_by_plan(cast.as_ref().unwrap_or(data), target, &left),
         }
     };
-    let as_planned = || convert::convert_to(data, target, request);
+    let as_planned = || convert_by_plan(data, target, request);
     by_operations_or(by_operations, as_planned, data, target)
 }
 
@@ -61,16 +66,16 @@ pub fn explain(
     request: &Request,
 ) -> Result<Record> {
     if request.dtype.is_none() {
-        return convert::explain(data, target, request);
+        return explain_by_plan(data, target, request);
     }
     let by_operations = |loaded: Loaded<'_>| {
         let cast = wanted(data, loaded, request)?;
-        let left = convert::explain(data, target, &after_cast(request, cast.is_some()))?;
+        let left = explain_by_plan(data, target, &after_cast(request, cast.is_some()))?;
         let Some((_, to)) = cast else { return Ok(left) };
         let cast = Record::of_cast(loaded, data, to, BY_FRAMEWORK);
         Ok(Record { device: left.device, ..cast })
     };
-    let as_planned = || convert::explain(data, target, request);
+    let as_planned = || explain_by_plan(data, target, request);
     by_operations_or(by_operations, as_planned, data, target)
 }
 
@@ -127,7 +132,7 @@ const BY_FRAMEWORK: &str = "the framework's cast";
 ///
 /// # Errors
 ///
-/// The errors of [`convert_to`](convert::convert_to), and any exception that the framework raises.
+/// The errors of [`convert_to`], and any exception that the framework raises.
 pub fn cast_in_graph<'py>(
     data: &Bound<'py, PyAny>,
     loaded: Loaded<'py>,
@@ -146,7 +151,7 @@ pub fn cast_in_graph<'py>(
 ///
 /// # Errors
 ///
-/// The errors of [`convert_to`](convert::convert_to).
+/// The errors of [`convert_to`].
 fn wanted(
     data: &Bound<'_, PyAny>,
     loaded: Loaded<'_>,
@@ -158,21 +163,21 @@ fn wanted(
     let is_variable =
         || detect::class_of(data).is_some_and(|class| matches!(class.role, Role::Value(_)));
     match from {
-        Some(from) if convert::cast_of(loaded.framework, from, request)?.is_none() => {
+        Some(from) if cast_of(loaded.framework, from, request)?.is_none() => {
             return Ok(None);
         }
         // Nobody knows to what its values would have to be clamped.
         None if !is_variable() => {
-            return Err(convert::unknown_dtype(loaded, data));
+            return Err(unknown_dtype(loaded, data));
         }
         _ => {}
     }
-    let is_there = convert::dtypes(loaded, to)?.contains(to);
+    let is_there = dtypes(loaded, to)?.contains(to);
     if !is_there || loaded.framework.array.is_none() {
-        return Err(convert::missing_dtype(loaded, to));
+        return Err(missing_dtype(loaded, to));
     }
     if trace::copy_default(py, request.copy) == Some(false) {
-        return Err(convert::copy_required(loaded.framework, request, Why::Cast));
+        return Err(copy_required(loaded.framework, request, Why::Cast));
     }
     Ok(Some((from.unwrap_or(to), to)))
 }

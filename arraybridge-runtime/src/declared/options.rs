@@ -3,10 +3,10 @@
 use std::fmt;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyBool, PyDict, PyString};
 
 use super::names;
-use super::tiles::Tiles;
+use super::tiles::{Tiles, sequence};
 use crate::declared::ladder::{Join, Rung};
 use crate::framework::device::Placement;
 use crate::framework::spec::{DType, Framework};
@@ -392,19 +392,15 @@ impl<'py> Keywords<'_, 'py> {
                         or (\"y\", \"x\")";
             Error::Type(text.to_owned())
         };
-        let is_sequence = axes.is_instance_of::<PyTuple>() || axes.is_instance_of::<PyList>();
-        let axis = |axis: PyResult<Bound<'py, PyAny>>| -> Result<AxisName> {
-            let axis = axis?;
+        let axis = |axis: &Bound<'py, PyAny>| {
             if let Ok(name) = axis.cast::<PyString>() {
                 return Ok(AxisName::Name(name.to_string()));
             }
             let index = axis.extract().ok().filter(|_| !axis.is_instance_of::<PyBool>());
             index.map(AxisName::Index).ok_or_else(wrong)
         };
-        let axes: Vec<_> = match is_sequence {
-            true => axes.try_iter()?.map(axis).collect::<Result<_>>()?,
-            false => Vec::new(),
-        };
+        let axes = sequence(&axes).unwrap_or_default();
+        let axes = axes.iter().map(axis).collect::<Result<Vec<_>>>()?;
         if axes.is_empty() { Err(wrong()) } else { Ok(Some(axes)) }
     }
 

@@ -2,11 +2,11 @@
 
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyEllipsis, PyInt, PyTuple};
+use pyo3::types::{PyEllipsis, PyInt, PyTuple};
 use smallvec::SmallVec;
 
 use super::Declared;
-use super::arguments::{self, ArgumentKey, ArgumentSlot, ArgumentSlots};
+use super::arguments::{self, ArgumentSlot, ArgumentSlots};
 use super::call::Call;
 use super::options::AxisName;
 use super::result::{self, ResultScope};
@@ -62,13 +62,9 @@ impl<'py> Call<'_, 'py> {
             stacks_images: true,
         };
         let in_memory = Leading::new(&lead.value, self.leading)?;
-        let read = lead.lazy().map(|lazy| {
-            // The axes of the stand-in were put in order.
-            let mut shape = shape::of(&lead.value).unwrap_or_default();
-            let ordered = shape.clone();
-            layout.order().iter().zip(ordered).for_each(|(axis, length)| shape[*axis] = length);
-            LazyStack::new(lazy, layout, shape)
-        });
+        // The axes of the stand-in were put in order.
+        let shape = shape::of(&lead.value).unwrap_or_default();
+        let read = lead.lazy().map(|lazy| LazyStack::new(lazy, layout, &shape));
         let stack: &dyn Stack<'py> = match &read {
             Some(read) => read,
             None => &in_memory,
@@ -147,15 +143,7 @@ impl<'py> Call<'_, 'py> {
 
     /// The names of the axes of an array, as the caller's object has them.
     fn dims(&self, slot: &ArgumentSlot<'py>) -> Result<Vec<String>> {
-        let passed = match &slot.key {
-            ArgumentKey::Positional(index) => self.args.get_item(*index).ok(),
-            ArgumentKey::Keyword(name) => self
-                .kwargs
-                .as_ref()
-                .map(|kwargs: &Bound<'py, PyDict>| kwargs.get_item(name))
-                .transpose()?
-                .flatten(),
-        };
+        let passed = slot.key.argument(&self.args, self.kwargs.as_ref());
         let Some(passed) = passed else { return Ok(Vec::new()) };
         for attribute in [intern!(self.py, "dims"), intern!(self.py, "names")] {
             if let Some(names) = passed.getattr_opt(attribute)?

@@ -7,7 +7,7 @@ use pyo3::types::{PyDict, PyTuple};
 
 use super::rebuild::rebuild;
 use super::written::{self, Copied};
-use super::{ArgumentKey, ArgumentSlot, ArgumentSlots, ArrayVersions, leaves, names};
+use super::{ArgumentSlot, ArgumentSlots, ArrayVersions, leaves, names};
 use crate::convert::plan::Route;
 use crate::convert::{self, Request, trace};
 use crate::cuda::driver;
@@ -50,10 +50,7 @@ pub struct FittedArguments<'py> {
 impl<'py> FittedArguments<'py> {
     /// The value that the function receives for an array of the call.
     pub fn array(&self, slot: &ArgumentSlot<'py>) -> Option<Bound<'py, PyAny>> {
-        let argument = match &slot.key {
-            ArgumentKey::Positional(index) => self.args.get_item(*index).ok(),
-            ArgumentKey::Keyword(name) => self.kwargs.as_ref()?.get_item(name).ok()?,
-        }?;
+        let argument = slot.key.argument(&self.args, self.kwargs.as_ref())?;
         match slot.element {
             Some(element) => leaves::leaf(&Container::of(&argument)?, element),
             None => Some(argument),
@@ -157,7 +154,7 @@ pub fn fit<'py>(
         replaced.extend(value.map(|value| (index, value)));
     }
     if !replaced.is_empty() {
-        rebuild(&mut fitted, slots, replaced)?;
+        (fitted.args, fitted.kwargs) = rebuild((args, kwargs), slots, replaced)?;
     }
     Ok(fitted)
 }

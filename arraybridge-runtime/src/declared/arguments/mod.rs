@@ -39,7 +39,19 @@ pub enum ArgumentKey<'py> {
     Keyword(Bound<'py, PyString>),
 }
 
-impl ArgumentKey<'_> {
+impl<'py> ArgumentKey<'py> {
+    /// The argument, among those of a call.
+    pub fn argument(
+        &self,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> Option<Bound<'py, PyAny>> {
+        match self {
+            ArgumentKey::Positional(index) => args.get_item(*index).ok(),
+            ArgumentKey::Keyword(name) => kwargs?.get_item(name).ok()?,
+        }
+    }
+
     /// Returns whether both are the same argument of one call.
     fn is(&self, other: &ArgumentKey<'_>) -> bool {
         match (self, other) {

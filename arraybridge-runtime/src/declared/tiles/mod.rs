@@ -28,11 +28,11 @@ use crate::framework::shape;
 use crate::host::layout::contiguous_bytes;
 use crate::interpreter::error::{Error, Result, add_note};
 use crate::interpreter::progress::Progress;
-use crate::memory::view::Dims;
 use crate::policy::StackPolicy;
 use crate::slices::{self, Grid, Sink, Span, Tile, Tiling, index_of, lazy};
 use assembly::Assembly;
 pub use option::Tiles;
+pub(super) use option::sequence;
 
 impl<'py> Call<'_, 'py> {
     /// Calls the function with the arrays of `slots`: once, or for each tile if the declaration has tiles.
@@ -90,7 +90,7 @@ impl<'py> Call<'_, 'py> {
         let how = self.definition.options.join.as_ref();
         let mut assembly = Assembly::new(how, lead, policy, sink);
         let progress = Progress::start(self.py, &self.definition.name, lead.count(), "tile")?;
-        let bytes = BytesDone::of(&slots[0])?;
+        let bytes = BytesDone::of(&slots[0], lead)?;
         let named = |index, error| {
             let (tile, key) = (lead.tile(index), &slots[0].key);
             let place = place(&tile, shape::ndim(&slots[0].value).unwrap_or(0));
@@ -271,25 +271,25 @@ fn place(tile: &Tile, axes: usize) -> String {
 /// How many bytes of the first array are done.
 struct BytesDone {
     total: usize,
-    shape: Dims<usize>,
+    /// Those of one position along the axes that are cut.
+    of_position: usize,
     done: Cell<usize>,
 }
 
 impl BytesDone {
-    fn of(lead: &ArgumentSlot<'_>) -> Result<BytesDone> {
+    fn of(lead: &ArgumentSlot<'_>, grid: &Grid) -> Result<BytesDone> {
         let shape = shape::of(&lead.value).unwrap_or_default();
         let size = loaded::load(lead.value.py(), lead.class.framework)?.dtype(&lead.value);
         let size = size.map_or(0, |dtype| dtype.size());
         let total = contiguous_bytes(&shape, size).unwrap_or(0);
-        Ok(BytesDone { total, shape, done: Cell::new(0) })
+        let positions: usize = grid.extents().iter().product();
+        Ok(BytesDone { total, of_position: total / positions.max(1), done: Cell::new(0) })
     }
 
     /// The bytes that are done after a tile.
     fn after(&self, tile: &Tile) -> usize {
-        let elements = self.shape.iter().product::<usize>().max(1);
-        let mut shape = self.shape.clone();
-        tile.iter().for_each(|span| shape[span.axis] = span.kept.len());
-        let done = self.done.get() + self.total / elements * shape.iter().product::<usize>();
+        let positions: usize = tile.iter().map(|span| span.kept.len()).product();
+        let done = self.done.get() + self.of_position * positions;
         self.done.set(done);
         done
     }

@@ -145,7 +145,9 @@ fn halos(halo: &Bound<'_, PyAny>, lengths: &[Option<usize>]) -> Result<Vec<usize
 }
 
 /// The items of a tuple or a list.
-fn sequence<'py>(value: &Bound<'py, PyAny>) -> Option<Vec<Bound<'py, PyAny>>> {
+pub(in crate::declared) fn sequence<'py>(
+    value: &Bound<'py, PyAny>,
+) -> Option<Vec<Bound<'py, PyAny>>> {
     let tuple = value.cast::<PyTuple>().map(|tuple| tuple.iter().collect());
     tuple.or_else(|_| value.cast::<PyList>().map(|list| list.iter().collect())).ok()
 }

@@ -7,6 +7,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFunction, PyTuple};
 
+use super::Declared;
 use super::arguments::{
     self, ArgumentSlot, ArgumentSlots, ArrayVersions, Destination, FittedArguments,
 };
@@ -27,6 +28,8 @@ use crate::slices::Sink;
 pub struct Call<'a, 'py> {
     /// The interpreter.
     pub py: Python<'py>,
+    /// The declared function.
+    pub declared: &'a Bound<'py, Declared>,
     /// The function and its declaration.
     pub definition: &'a Definition,
     /// The caller's positional arguments.
@@ -82,8 +85,7 @@ impl<'a, 'py> Call<'a, 'py> {
     /// A call with these arguments, whose arrays are still to be found.
     #[inline]
     pub fn new(
-        py: Python<'py>,
-        definition: &'a Definition,
+        declared: &'a Bound<'py, Declared>,
         args: &Bound<'py, PyTuple>,
         kwargs: Option<&Bound<'py, PyDict>>,
         policy: Policy,
@@ -91,8 +93,9 @@ impl<'a, 'py> Call<'a, 'py> {
         let (args, kwargs, slots) = (args.clone(), kwargs.cloned(), ArgumentSlots::new());
         let (fell_back, found) = (Cell::new(false), Found::default());
         Call {
-            py,
-            definition,
+            py: declared.py(),
+            declared,
+            definition: declared.get().definition(),
             args,
             kwargs,
             slots,

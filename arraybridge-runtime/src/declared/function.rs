@@ -201,12 +201,12 @@ impl Declared {
             }
         }
         let kwargs = kwargs.filter(|kwargs| !kwargs.is_empty());
-        let mut call = Call::new(py, definition, args, kwargs, policy);
+        let mut call = Call::new(slf, args, kwargs, policy);
         match options.tiles.is_some() || slice_by_slice {
             true => call.find_cut_arrays()?,
             false => call.find_arrays()?,
         }
-        if let Some(result) = call.in_parts(slf, || given_again(py, added_keywords, options))? {
+        if let Some(result) = call.in_parts(|| given_again(py, added_keywords, options))? {
             return Ok(result);
         }
         if trace::is_tracing() {
@@ -217,19 +217,19 @@ impl Declared {
         }
         match (definition.kind, slice_by_slice) {
             (FunctionKind::Plain, false) => {
-                let result = call.called(slf, &call.slots, ResultScope::Call)?;
+                let result = call.called(&call.slots, ResultScope::Call)?;
                 let result = call.finish(result, ResultScope::Call)?;
                 call.rewrapped(call.wrapper(), result)
             }
             (FunctionKind::Plain, true) => {
                 // The arrays are put in another order then.
                 let wrapper = call.wrapper();
-                let result = call.slice_by_slice(slf)?;
+                let result = call.slice_by_slice()?;
                 call.rewrapped(wrapper, result)
             }
             (_, false) => {
                 call.expect_no_wrapper()?;
-                steps::start(slf, call)
+                steps::start(call)
             }
             (_, true) => {
                 let text = "slice_by_slice is for functions that return their result";

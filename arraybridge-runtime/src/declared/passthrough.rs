@@ -83,7 +83,8 @@ fn dispatch<'py>(
         _ if definition.room.was_short() => {}
         _ if definition.is_differentiable() => {}
         Some(Passthrough::Unchecked) if !has_added_keyword(definition, given) => {
-            return call_unchecked(py, definition, given);
+            let result = given.pass(definition.function.bind(py));
+            return result.or_else(|error| recover_unchecked(declared, given, error));
         }
         Some(Passthrough::Checked) => {
             let policy = definition.options.policy(py);
@@ -91,12 +92,9 @@ fn dispatch<'py>(
                 && let Some(checked) = check(py, definition, given)
             {
                 if trace::is_tracing() {
-                    let (args, kwargs) = given.packed(py)?;
-                    let mut call = Call::new(py, definition, &args, kwargs.as_ref(), policy);
-                    call.find_arrays()?;
-                    Declared::note_lead(&call);
+                    Declared::note_lead(&found(declared, given, policy)?);
                 }
-                return call_checked(py, definition, given, policy, checked);
+                return call_checked(declared, given, policy, checked);
             }
         }
         _ => {}
@@ -149,43 +147,43 @@ pub unsafe extern "C" fn vectorcall_unchecked(
         // Before `serve`, which may call Python code.
         let error = PyErr::fetch(py);
         vectorcall::serve(callable, args, nargsf, names, |declared: &Bound<'_, Declared>, given| {
-            recover_unchecked(declared.py(), declared.get().definition(), given, error)
+            recover_unchecked(declared, given, error)
         })
     }
 }
 
-fn call_unchecked<'py>(
-    py: Python<'py>,
-    definition: &Definition,
+/// The call for what was given, with its arrays.
+fn found<'a, 'py>(
+    declared: &'a Bound<'py, Declared>,
     given: &Given<'_, 'py>,
-) -> PyResult<Bound<'py, PyAny>> {
-    let result = given.pass(definition.function.bind(py));
-    result.or_else(|error| recover_unchecked(py, definition, given, error))
+    policy: Policy,
+) -> PyResult<Call<'a, 'py>> {
+    let (args, kwargs) = given.packed(declared.py())?;
+    let mut call = Call::new(declared, &args, kwargs.as_ref(), policy);
+    call.find_arrays()?;
+    Ok(call)
+}
+
+/// Retries a failed call on the rungs of the ladder, and finishes its result.
+fn retried<'py>(call: &Call<'_, 'py>, failed: FailedAttempt) -> PyResult<Bound<'py, PyAny>> {
+    let result = ladder::retry_call(call, &call.slots, failed, ResultScope::Call)?;
+    call.finish(result, ResultScope::Call)
 }
 
 /// Retries a call that failed with `error`, if memory ran out.
 #[cold]
 fn recover_unchecked<'py>(
-    py: Python<'py>,
-    definition: &Definition,
+    declared: &Bound<'py, Declared>,
     given: &Given<'_, 'py>,
     error: PyErr,
 ) -> PyResult<Bound<'py, PyAny>> {
+    let (py, definition) = (declared.py(), declared.get().definition());
     if !is_recoverable(py, definition, &error) {
         return Err(error);
     }
-    let (args, kwargs) = given.packed(py)?;
-    let policy = definition.options.policy(py);
-    let mut call = Call::new(py, definition, &args, kwargs.as_ref(), policy);
-    call.find_arrays()?;
+    let call = found(declared, given, definition.options.policy(py))?;
     let written = call.slots.iter().any(ArgumentSlot::is_written);
-    let result = ladder::retry_call(
-        &call,
-        &call.slots,
-        FailedAttempt { error, written },
-        ResultScope::Call,
-    )?;
-    call.finish(result, ResultScope::Call)
+    retried(&call, FailedAttempt { error, written })
 }
 
 /// Returns whether memory ran out and the declaration allows a retry.
@@ -279,34 +277,27 @@ fn has_host_only(py: Python<'_>, framework: &'static Framework) -> bool {
 }
 
 fn call_checked<'py>(
-    py: Python<'py>,
-    definition: &Definition,
+    declared: &Bound<'py, Declared>,
     given: &Given<'_, 'py>,
     policy: Policy,
     checked: CheckedArguments<'_, 'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
+    let (py, definition) = (declared.py(), declared.get().definition());
     match given.pass(definition.function.bind(py)) {
         Ok(result) => {
             let lead = checked.lead.as_deref();
             if result::is_finished(&definition.options, policy, lead, &result) {
                 return Ok(result);
             }
-            let (args, kwargs) = given.packed(py)?;
-            let mut call = Call::new(py, definition, &args, kwargs.as_ref(), policy);
-            call.find_arrays()?;
-            call.finish(result, ResultScope::Call)
+            found(declared, given, policy)?.finish(result, ResultScope::Call)
         }
         Err(error) if !is_recoverable(py, definition, &error) => Err(error),
         Err(error) => {
-            let (args, kwargs) = given.packed(py)?;
-            let mut call = Call::new(py, definition, &args, kwargs.as_ref(), policy);
-            call.find_arrays()?;
+            let call = found(declared, given, policy)?;
             let input = definition.options.input;
             let mut versions = checked.versions.iter();
             let changed = versions.any(|(array, before)| has_changed(input, array, *before));
-            let failed = FailedAttempt { error, written: checked.written || changed };
-            let result = ladder::retry_call(&call, &call.slots, failed, ResultScope::Call)?;
-            call.finish(result, ResultScope::Call)
+            retried(&call, FailedAttempt { error, written: checked.written || changed })
         }
     }
 }

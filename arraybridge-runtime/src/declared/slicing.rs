@@ -5,7 +5,6 @@ use pyo3::prelude::*;
 use pyo3::types::{PyEllipsis, PyInt, PyTuple};
 use smallvec::SmallVec;
 
-use super::Declared;
 use super::arguments::{self, ArgumentSlot, ArgumentSlots};
 use super::call::Call;
 use super::options::AxisName;
@@ -26,13 +25,10 @@ impl<'py> Call<'_, 'py> {
     ///
     /// [`Error::Value`] when there is no array, or when the arrays that are sliced together differ in
     /// length; as [`slices::process`] and [`Call::finish`].
-    pub fn slice_by_slice(
-        &mut self,
-        declared: &Bound<'py, Declared>,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    pub fn slice_by_slice(&mut self) -> PyResult<Bound<'py, PyAny>> {
         let layout = self.layout()?;
         if layout.leading.is_empty() {
-            let result = self.called(declared, &self.slots, ResultScope::Call)?;
+            let result = self.called(&self.slots, ResultScope::Call)?;
             return self.finish(result, ResultScope::Call);
         }
         self.check_layout(&layout)?;
@@ -45,15 +41,11 @@ impl<'py> Call<'_, 'py> {
             }
         }
         self.leading = layout.leading.len();
-        self.stacked(declared, &layout)
+        self.stacked(&layout)
     }
 
     /// Calls the function for each slice of the first array, whose first axes count slices now.
-    fn stacked(
-        &self,
-        declared: &Bound<'py, Declared>,
-        layout: &Layout,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    fn stacked(&self, layout: &Layout) -> PyResult<Bound<'py, PyAny>> {
         let (lead, sink) = (&self.slots[0], self.sink.as_ref());
         let merge = Merge {
             name: &self.definition.name,
@@ -73,7 +65,7 @@ impl<'py> Call<'_, 'py> {
             let one = || -> PyResult<Bound<'py, PyAny>> {
                 let part = |slot: &ArgumentSlot<'py>| self.slice_of(slot, layout, position);
                 let slots = self.with_parts(&self.slots, slice, &part)?;
-                let result = self.called(declared, &slots, ResultScope::Slice)?;
+                let result = self.called(&slots, ResultScope::Slice)?;
                 let result = result::finish(self, result, ResultScope::Slice)?;
                 match sink {
                     Some(sink) => {

@@ -6,7 +6,6 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyModule};
 
-use super::Declared;
 use super::arguments::ArgumentSlot;
 use super::call::Call;
 use super::definition::{Definition, FunctionKind};
@@ -101,7 +100,6 @@ impl<'py> Call<'_, 'py> {
     #[inline]
     pub fn in_parts(
         &self,
-        declared: &Bound<'py, Declared>,
         added: impl FnOnce() -> PyResult<Bound<'py, PyDict>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let is_possible = self.found.parted.is_some()
@@ -120,7 +118,8 @@ impl<'py> Call<'_, 'py> {
         }
         let definition = self.definition;
         let keywords = definition.keywords.bind(self.py);
-        let of_call = (declared, &definition.name, keywords, self.policy.names().0, self.keep());
+        let of_call =
+            (self.declared, &definition.name, keywords, self.policy.names().0, self.keep());
         let arguments = (object, of_call, &self.args, kwargs);
         wrappers(self.py)?.call_method1("_in_parts", arguments).map(Some)
     }

@@ -15,7 +15,6 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use smallvec::SmallVec;
 
-use super::Declared;
 use super::arguments::{self, ArgumentSlot, ArgumentSlots};
 use super::call::Call;
 use super::result::{self, ResultScope};
@@ -43,7 +42,6 @@ impl<'py> Call<'_, 'py> {
     /// The errors of [`recover`](Self::recover) and [`tile_by_tile`](Self::tile_by_tile).
     pub fn called(
         &self,
-        declared: &Bound<'py, Declared>,
         slots: &ArgumentSlots<'py>,
         scope: ResultScope,
     ) -> PyResult<Bound<'py, PyAny>> {
@@ -55,7 +53,7 @@ impl<'py> Call<'_, 'py> {
             return self.recover(slots, scope);
         };
         let policy = (scope == ResultScope::Call).then(|| result::joined_policy(self, scope));
-        self.tile_by_tile(declared, slots, tiles, policy)
+        self.tile_by_tile(slots, tiles, policy)
     }
 
     /// Calls the function for each tile of the first array, and puts the results together.
@@ -66,7 +64,6 @@ impl<'py> Call<'_, 'py> {
     /// tiles; what the calls raise.
     fn tile_by_tile(
         &self,
-        declared: &Bound<'py, Declared>,
         slots: &ArgumentSlots<'py>,
         tiles: &Tiles,
         policy: Option<StackPolicy<'_, 'py>>,
@@ -114,7 +111,7 @@ impl<'py> Call<'_, 'py> {
             let is_read = slots.iter().any(|slot| slot.lazy().is_some());
             let ahead = if is_read || self.sink.is_some() { 1 } else { workers::AHEAD };
             let threads = (tiles.workers, ahead);
-            workers::run(self, declared, lead.count(), threads, &cut, &mut take)?;
+            workers::run(self, lead.count(), threads, &cut, &mut take)?;
         } else {
             for index in 0..lead.count() {
                 // A function without Python frames does not look for an interrupt.

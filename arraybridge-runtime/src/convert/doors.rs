@@ -42,7 +42,7 @@ pub(super) fn convert_by_plan<'py>(
         };
     };
     if class.framework.memory_type == target.memory_type
-        && request.is_plain()
+        && request.keeps_own_arrays()
         && !trace::is_tracing()
     {
         return Ok(data.clone());

@@ -47,7 +47,7 @@ fn cast_to<'py>(
         let cast = cast_in_graph(data, loaded, request)?;
         let left = after_cast(request, cast.is_some());
         match cast {
-            Some(cast) if left.is_plain() => Ok(cast),
+            Some(cast) if left.keeps_own_arrays() => Ok(cast),
             cast => convert_by_plan(cast.as_ref().unwrap_or(data), target, &left),
         }
     };

@@ -40,7 +40,7 @@ pub(super) enum Likeness {
 /// Returns whether an object of no framework is like an array.
 #[inline]
 pub fn is_like_array(data: &Bound<'_, PyAny>) -> bool {
-    !classes::is_plain(data) && likeness(data) != Likeness::None
+    !classes::is_builtin(data) && likeness(data) != Likeness::None
 }
 
 /// Whether an object of no framework is of a registered class, whose objects have an array inside.
@@ -91,7 +91,7 @@ pub fn forget_classes() {
 /// What an object has to do with arrays.
 #[cold]
 pub(super) fn likeness(data: &Bound<'_, PyAny>) -> Likeness {
-    if classes::is_plain(data) {
+    if classes::is_builtin(data) {
         return Likeness::None;
     }
     match KNOWN.get(&data.get_type(), |class| examine(class, data)) {

@@ -2,20 +2,18 @@
 
 use std::cell::Cell;
 
-use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFunction, PyTuple};
 
 use super::Declared;
 use super::arguments::{
-    self, ArgumentSlot, ArgumentSlots, ArrayVersions, Destination, FittedArguments,
+    self, ArgumentSlot, ArgumentSlots, ArrayVersions, Destination, FittedArguments, Found,
 };
 use super::definition::{Definition, FunctionKind};
 use super::options::OutputType;
-use super::result::{self, ResultScope};
-use super::wrapped::Found;
-use super::{ladder, scope};
+use super::ready;
+use super::scope;
 use crate::convert;
 use crate::framework::device;
 use crate::framework::loaded;
@@ -196,8 +194,8 @@ impl<'a, 'py> Call<'a, 'py> {
             // The steps of a coroutine or a generator are waited for one by one.
             if definition.kind == FunctionKind::Plain {
                 match fitted.must_wait || self.is_waited_for() {
-                    true => result::wait(options.execution, &result)?,
-                    false => result::compute(options.execution, &result)?,
+                    true => ready::wait(options.execution, &result)?,
+                    false => ready::compute(options.execution, &result)?,
                 }
                 fitted.write_back(definition, slots)?;
             }
@@ -228,7 +226,8 @@ impl<'a, 'py> Call<'a, 'py> {
     ) -> PyResult<Bound<'py, PyAny>> {
         let (py, framework) = (self.py, self.definition.options.execution);
         let Some(translate) = framework.translate else { return Ok(function.clone()) };
-        let may_be_traced = slots.iter().any(|slot| slot.is_of(framework) && !slot.is_plain());
+        let may_be_traced =
+            slots.iter().any(|slot| slot.is_of(framework) && !slot.class.is_array());
         if !may_be_traced
             || self.definition.kind != FunctionKind::Plain
             || !function.is_exact_instance_of::<PyFunction>()
@@ -260,38 +259,11 @@ impl<'a, 'py> Call<'a, 'py> {
         body: impl FnOnce() -> PyResult<T>,
     ) -> PyResult<T> {
         let framework = self.definition.options.execution;
-        if !scope::applies_to(framework) {
+        if !framework.enters_devices() {
             return body();
         }
         let used = |slot: &ArgumentSlot<'py>| fitted.array(slot);
         scope::enter(self.py, framework, fitted.device, slots, used, body)
-    }
-
-    /// Calls the function, and again on the rungs of the ladder when memory runs out. The scope is that in
-    /// which the result will be finished.
-    ///
-    /// # Errors
-    ///
-    /// Any exception that the first attempt raises.
-    #[inline]
-    pub fn recover(
-        &self,
-        slots: &ArgumentSlots<'py>,
-        scope: ResultScope,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let was_short = self.definition.room.was_short();
-        if was_short && let Some(done) = ladder::split_call(self, slots, scope) {
-            return done;
-        }
-        match self.attempt(slots, &AttemptOptions::default()) {
-            Ok((result, _)) => {
-                if was_short {
-                    ladder::note_whole(self, slots);
-                }
-                Ok(result)
-            }
-            Err(failed) => ladder::retry_call(self, slots, failed, scope),
-        }
     }
 
     /// The framework that results are converted to; `None` if it is that of the first array and there
@@ -301,57 +273,5 @@ impl<'a, 'py> Call<'a, 'py> {
             OutputType::Fixed(framework) => Some(framework),
             OutputType::Input => self.slots.first().map(|lead| lead.class.framework),
         }
-    }
-
-    /// Gives a result its dtype and its framework, and tests the contract.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`result::finish`]; any exception that the contract raises; `ValueError` when
-    /// the result violates it.
-    #[inline]
-    pub fn finish(
-        &self,
-        result: Bound<'py, PyAny>,
-        scope: ResultScope,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        self.finish_as(result, scope, Ok)
-    }
-
-    /// As [`finish`](Self::finish), with a last step before the contract.
-    ///
-    /// # Errors
-    ///
-    /// As [`finish`](Self::finish), and what the step returns.
-    #[inline]
-    pub fn finish_as(
-        &self,
-        mut result: Bound<'py, PyAny>,
-        scope: ResultScope,
-        step: impl FnOnce(Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let sink = self.sink.as_ref();
-        // Tiles and slices were written as they came.
-        let is_whole = scope == ResultScope::Call && self.definition.options.tiles.is_none();
-        if let Some(sink) = sink.filter(|_| is_whole) {
-            result = sink.take(result, |array| sink.write_whole(array))?;
-        }
-        let result = result::finish(self, result, scope)
-            .and_then(step)
-            .map_err(|error| arguments::in_place(self.definition, "the result", error))?;
-        let result = match sink {
-            Some(sink) => sink.settle(result)?,
-            None => result,
-        };
-        // The policy may have cast it.
-        result::compute(self.definition.options.execution, &result)?;
-        let Some(contract) = &self.definition.options.contract else { return Ok(result) };
-        let answer = contract.bind(self.py).call1((&result,))?;
-        // A contract that asserts returns None.
-        if !answer.is_none() && !answer.is_truthy()? {
-            let text = format!("{} violated its output contract", self.definition.name);
-            return Err(PyValueError::new_err(text));
-        }
-        Ok(result)
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString};
 
-use super::names;
+use super::names::{self, flag};
 use super::tiles::{Tiles, sequence};
 use crate::declared::ladder::{Join, Rung};
 use crate::framework::device::Placement;
@@ -476,20 +476,5 @@ impl<'py> Keywords<'_, 'py> {
             let text = format!("{option} must be the name of a parameter or a sequence of names");
             Error::Type(text)
         })
-    }
-}
-
-/// True or False, of Python or of NumPy.
-///
-/// # Errors
-///
-/// [`Error::Type`] for anything else.
-pub fn flag(name: &str, value: &Bound<'_, PyAny>) -> Result<bool> {
-    match value.extract() {
-        Ok(value) => Ok(value),
-        Err(_) => Err(Error::Type(format!(
-            "{name} must be True or False, not {}",
-            value.get_type().name()?
-        ))),
     }
 }

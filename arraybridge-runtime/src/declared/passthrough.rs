@@ -11,58 +11,20 @@ use smallvec::SmallVec;
 
 use super::arguments::{ArgumentSlot, has_changed, version};
 use super::call::{Call, FailedAttempt};
-use super::definition::{Definition, FunctionKind};
-use super::options::OutputType;
+use super::definition::{Definition, Passthrough};
 use super::result::{self, ResultScope};
 use super::signature::ArrayUsage;
-use super::{Declared, ladder, scope};
+use super::{Declared, ladder};
 use crate::convert::{self, trace};
 use crate::framework::detect::{self, Role};
 use crate::framework::loaded;
 use crate::framework::oom;
 use crate::framework::spec::{Framework, Memory};
 use crate::interpreter::containers::Container;
-use crate::interpreter::vectorcall::{self, Given};
+use crate::interpreter::vectorcall::{self, Given, vectorcall_class};
 use crate::policy::{Conversion, Policy};
 
-/// The way in which arguments are passed through.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Passthrough {
-    /// After a check that the arguments fit; the result is checked, too.
-    Checked,
-    /// Always: the function opens all arrays itself, and its result needs no conversion.
-    Unchecked,
-}
-
-impl Passthrough {
-    /// The way in which a function's arguments are passed through; `None` if they cannot be.
-    pub fn of(definition: &Definition) -> Option<Passthrough> {
-        let options = &definition.options;
-        let is_input = |other: &Framework| other.memory_type == options.input.memory_type;
-        let keeps_results = match options.output {
-            OutputType::Fixed(output) => options.delivers || is_input(output),
-            OutputType::Input => options.delivers,
-        };
-        let is_simple = definition.kind == FunctionKind::Plain
-            && options.accepts_own_arrays()
-            && options.contract.is_none()
-            && options.lead.is_none()
-            && options.writes.is_empty()
-            && !options.slice_by_slice
-            && options.tiles.is_none()
-            && is_input(options.execution)
-            && (options.delivers || !options.execution.lazy)
-            && keeps_results;
-        let needs_no_check = options.delivers
-            && options.conversion == Some(Conversion::NativeOutput)
-            && !definition.parameters.converts()
-            && !scope::applies_to(options.execution);
-        is_simple.then_some(match needs_no_check {
-            true => Passthrough::Unchecked,
-            false => Passthrough::Checked,
-        })
-    }
-}
+vectorcall_class!(Declared, vectorcall, call);
 
 /// Calls a declared function: passes the arguments through if possible, else takes the general way.
 pub fn call<'py>(
@@ -272,7 +234,7 @@ fn has_host_only(py: Python<'_>, framework: &'static Framework) -> bool {
     match loaded::if_loaded(py, framework) {
         Some(loaded) => loaded.accelerators() == 0,
         // The general way loads the framework and finds out.
-        None => !scope::applies_to(framework),
+        None => !framework.enters_devices(),
     }
 }
 

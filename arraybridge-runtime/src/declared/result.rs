@@ -1,12 +1,12 @@
 //! The result of a declared function: its dtype and its framework.
 
+use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PyIterator;
 
 use super::call::Call;
 use super::options::{Options, OutputType};
-use super::scope;
+use super::{arguments, ready, scope};
 use crate::convert::trace;
 use crate::convert::{self, Request};
 use crate::framework::detect::{self, Class, Role};
@@ -29,6 +29,60 @@ pub enum ResultScope {
     Slice,
     /// The calls for all slices, whose results were stacked.
     Stack,
+}
+
+impl<'py> Call<'_, 'py> {
+    /// Gives a result its dtype and its framework, and tests the contract.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`finish`]; any exception that the contract raises; `ValueError` when
+    /// the result violates it.
+    #[inline]
+    pub fn finish(
+        &self,
+        result: Bound<'py, PyAny>,
+        scope: ResultScope,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.finish_as(result, scope, Ok)
+    }
+
+    /// As [`finish`](Self::finish), with a last step before the contract.
+    ///
+    /// # Errors
+    ///
+    /// As [`finish`](Self::finish), and what the step returns.
+    #[inline]
+    pub fn finish_as(
+        &self,
+        mut result: Bound<'py, PyAny>,
+        scope: ResultScope,
+        step: impl FnOnce(Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let sink = self.sink.as_ref();
+        // Tiles and slices were written as they came.
+        let is_whole = scope == ResultScope::Call && self.definition.options.tiles.is_none();
+        if let Some(sink) = sink.filter(|_| is_whole) {
+            result = sink.take(result, |array| sink.write_whole(array))?;
+        }
+        let result = finish(self, result, scope)
+            .and_then(step)
+            .map_err(|error| arguments::in_place(self.definition, "the result", error))?;
+        let result = match sink {
+            Some(sink) => sink.settle(result)?,
+            None => result,
+        };
+        // The policy may have cast it.
+        ready::compute(self.definition.options.execution, &result)?;
+        let Some(contract) = &self.definition.options.contract else { return Ok(result) };
+        let answer = contract.bind(self.py).call1((&result,))?;
+        // A contract that asserts returns None.
+        if !answer.is_none() && !answer.is_truthy()? {
+            let text = format!("{} violated its output contract", self.definition.name);
+            return Err(PyValueError::new_err(text));
+        }
+        Ok(result)
+    }
 }
 
 /// Applies the policy to the first array of a result, and converts each array to the declared output.
@@ -368,38 +422,4 @@ pub fn is_finished<'py>(
         Some(class) => is_of_output(class) && has_wanted_dtype(policy, lead, result, class),
         None => Container::of(result).is_none(),
     }
-}
-
-/// Computes the arrays of a result, if their framework does that only when somebody asks. They then belong to no
-/// thread, and what their computation raises is raised here.
-///
-/// # Errors
-///
-/// Any exception that the framework raises when their computation fails.
-#[inline]
-pub fn compute(framework: &'static Framework, result: &Bound<'_, PyAny>) -> PyResult<()> {
-    if !framework.lazy {
-        return Ok(());
-    }
-    let has_arrays = match detect::class_of(result) {
-        Some(class) => class.framework.memory_type == framework.memory_type,
-        None => Container::of(result).is_some(),
-    };
-    if has_arrays { wait(framework, result) } else { Ok(()) }
-}
-
-/// Waits for the arrays of a result, if their framework returns before they are computed.
-///
-/// # Errors
-///
-/// Any exception that the framework raises when their computation failed.
-pub fn wait(framework: &'static Framework, result: &Bound<'_, PyAny>) -> PyResult<()> {
-    let Some(ready) = framework.ready else { return Ok(()) };
-    // The items of an iterator do not exist yet.
-    if result.cast::<PyIterator>().is_ok() {
-        return Ok(());
-    }
-    let py = result.py();
-    let loaded = loaded::load(py, framework).map_err(PyErr::from)?;
-    ready.call(loaded, [result]).map(drop)
 }

@@ -4,8 +4,8 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyList, PyString};
 
-use super::Declared;
-use super::options::{Options, flag};
+use super::names::flag;
+use super::options::Options;
 use crate::interpreter::error::{Error, Result};
 
 // The keywords that a declaration adds.
@@ -100,6 +100,10 @@ pub struct AddedKeywords<'py> {
     pub out: Option<Bound<'py, PyAny>>,
 }
 
+/// Returns whether a function is a declared one that adds `dtype_conversion`, or wraps such a
+/// function.
+pub type AddsDtype = fn(&Bound<'_, PyAny>) -> PyResult<bool>;
+
 impl Parameters {
     /// Reads a function's signature. The second value is the signature that the declared function
     /// shows, if the function has one.
@@ -111,6 +115,7 @@ impl Parameters {
     pub fn read<'py>(
         function: &Bound<'py, PyAny>,
         options: &Options,
+        adds_dtype: AddsDtype,
     ) -> Result<(Parameters, Option<Bound<'py, PyAny>>)> {
         let py = function.py();
         let inspect = py.import(intern!(py, "inspect"))?;
@@ -136,7 +141,7 @@ impl Parameters {
             all.push((name, parameter));
         }
         let has = |name: &str| all.iter().any(|(n, _)| n == name);
-        parameters.forwards_dtype = has(DTYPE_CONVERSION) && leads_to_declared(function)?;
+        parameters.forwards_dtype = has(DTYPE_CONVERSION) && adds_dtype(function)?;
         parameters.own = OwnKeywords {
             dtype_conversion: has(DTYPE_CONVERSION),
             // A wrapped declared function gets it as `dtype_conversion`.
@@ -196,10 +201,15 @@ impl Parameters {
         parameter.map(|parameter| parameter.name.as_str())
     }
 
+    /// Returns whether the declaration adds `dtype_conversion`, or the function passes it on to one that does.
+    pub fn adds_dtype(&self) -> bool {
+        !self.own.dtype_conversion || self.forwards_dtype
+    }
+
     /// Returns whether a keyword is one that the declaration adds.
     pub fn is_added(&self, name: &Bound<'_, PyString>) -> bool {
         match name.to_str() {
-            Ok(DTYPE_CONVERSION) => !self.own.dtype_conversion || self.forwards_dtype,
+            Ok(DTYPE_CONVERSION) => self.adds_dtype(),
             Ok(DTYPE_CONFIG) => !self.own.dtype_config,
             Ok(SLICE_BY_SLICE) => !self.own.slice_by_slice,
             Ok(OUT) => !self.own.out,
@@ -279,23 +289,6 @@ fn check_names<'a>(options: &Options, names: impl Iterator<Item = &'a str> + Clo
         }
     }
     Ok(())
-}
-
-/// Returns whether a function is a declared one that adds `dtype_conversion`, or wraps such a
-/// function.
-fn leads_to_declared(function: &Bound<'_, PyAny>) -> PyResult<bool> {
-    let py = function.py();
-    let partial = py.import(intern!(py, "functools"))?.getattr("partial")?;
-    let mut next = Some(function.clone());
-    while let Some(function) = next {
-        if let Some(declared) = Declared::of(&function) {
-            let parameters = &declared.get().definition().parameters;
-            return Ok(!parameters.own.dtype_conversion || parameters.forwards_dtype);
-        }
-        let inner = if function.is_instance(&partial)? { "func" } else { "__wrapped__" };
-        next = function.getattr_opt(inner)?;
-    }
-    Ok(false)
 }
 
 /// The signature with the added keywords, which come before `**kwargs`.

@@ -33,7 +33,7 @@ pub(in crate::convert) fn prepare_own<'a, 'py>(
     let here = match target.framework.memory {
         Memory::Host => Device::Host,
         // An array that is traced is nowhere.
-        _ if request.is_plain() && !request.for_writing => Device::Host,
+        _ if request.keeps_own_arrays() && !request.for_writing => Device::Host,
         _ => reader.located(data)?,
     };
     let device = match request.placement {

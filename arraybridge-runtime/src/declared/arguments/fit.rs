@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
+use super::found::with_unit_way;
 use super::rebuild::rebuild;
 use super::written::{self, Copied};
 use super::{ArgumentSlot, ArgumentSlots, ArrayVersions, leaves, names};
@@ -13,7 +14,6 @@ use crate::convert::{self, Request, trace};
 use crate::cuda::driver;
 use crate::declared::definition::Definition;
 use crate::declared::options::Options;
-use crate::declared::wrapped::with_unit_way;
 use crate::framework::device::{Device, Placement};
 use crate::framework::loaded::{self, Loaded};
 use crate::framework::spec::{DType, Framework, Memory};
@@ -122,7 +122,7 @@ pub fn fit<'py>(
     let loaded = loaded::load(py, target)?;
     if fits && loaded.accelerators() == 0 {
         if options.retries() {
-            let own = slots.iter().filter(|slot| slot.is_plain() && slot.is_of(target));
+            let own = slots.iter().filter(|slot| slot.class.is_array() && slot.is_of(target));
             own.for_each(|slot| fitted.versions.record(target, &slot.value));
         }
         return Ok(fitted);
@@ -219,7 +219,7 @@ pub fn call_placement<'py>(
     if framework.memory == Memory::Host || loaded.accelerators() == 0 {
         return Ok(Placement::Auto);
     }
-    for slot in slots.iter().filter(|slot| slot.is_plain() && !slot.usage.is_opened()) {
+    for slot in slots.iter().filter(|slot| slot.class.is_array() && !slot.usage.is_opened()) {
         if slot.is_of(framework) {
             return Ok(Placement::On(loaded.device_of(&slot.value)?));
         }
@@ -281,7 +281,7 @@ impl<'py> Fitter<'_, 'py> {
             fitted.copies.extend(Copied::new(self.definition, target, (index, slot), copy));
         }
         let value = value.or_else(|| slot.is_part.then(|| slot.value.clone()));
-        if is_shared && self.definition.options.retries() && slot.is_plain() {
+        if is_shared && self.definition.options.retries() && slot.class.is_array() {
             fitted.versions.record(target, value.as_ref().unwrap_or(&slot.value));
         }
         Ok(value)
@@ -314,7 +314,7 @@ impl<'py> Fitter<'_, 'py> {
             true => convert::cast_in_graph(&slot.value, loaded, &request)?,
             false => None,
         };
-        if !slot.is_plain() {
+        if !slot.class.is_array() {
             return Ok(cast);
         }
         if in_graph {
@@ -331,7 +331,7 @@ impl<'py> Fitter<'_, 'py> {
             _ => false,
         };
         request.placement = if moves { placement } else { Placement::Auto };
-        if request.is_plain() {
+        if request.keeps_own_arrays() {
             return Ok(cast);
         }
         Ok(Some(convert::convert_to(value, loaded.framework, &request)?))
@@ -344,7 +344,7 @@ impl<'py> Fitter<'_, 'py> {
         let passes = dtype.is_inexact()
             && dtype.size() > 1
             && loaded.dtype(&slot.value).is_some_and(DType::is_inexact);
-        !slot.is_plain()
+        !slot.class.is_array()
             || (passes && loaded.records(&slot.value))
             || loaded.is_tracing()
             || loaded.is_lifted(&slot.value)

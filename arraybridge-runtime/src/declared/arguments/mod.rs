@@ -2,6 +2,7 @@
 //! declared for by [`fit`].
 
 mod fit;
+mod found;
 mod lead;
 mod leaves;
 mod names;
@@ -16,16 +17,18 @@ use smallvec::SmallVec;
 
 use super::definition::Definition;
 use super::signature::ArrayUsage;
-use super::wrapped::{Found, is_parted};
 use crate::convert;
-use crate::framework::detect::{self, Class, Role};
+use crate::framework::detect::{self, Class};
 use crate::framework::loaded;
 use crate::framework::spec::Framework;
 use crate::interpreter::containers::Container;
 use crate::interpreter::error::{Error, Failure, Result};
 use crate::slices::{self, lazy};
 
+use found::is_parted;
+
 pub use fit::{Destination, FittedArguments, call_placement, fit};
+pub use found::{Found, wrappers};
 pub use lead::choice;
 pub use names::{in_place, of_argument};
 pub use versions::{ArrayVersions, UnboundVersions, has_changed, version};
@@ -428,11 +431,6 @@ impl<'py> ArgumentSlot<'py> {
         self.class.framework.memory_type == framework.memory_type
     }
 
-    /// Returns whether it is an array, not something that stands for one or has one inside.
-    pub fn is_plain(&self) -> bool {
-        matches!(self.class.role, Role::Array)
-    }
-
     /// Returns whether it is an array with values of its own, and no trace or gradient depends on
     /// it.
     pub fn is_concrete(&self) -> bool {
@@ -440,7 +438,7 @@ impl<'py> ArgumentSlot<'py> {
         let Ok(loaded) = loaded::load(py, framework) else {
             return false;
         };
-        self.is_plain()
+        self.class.is_array()
             && !loaded.is_guarded(&self.value, None)
             && loaded.reason(&self.value).is_none()
     }

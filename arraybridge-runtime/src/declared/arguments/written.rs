@@ -34,7 +34,7 @@ impl<'py> Copied<'py> {
         let options = &definition.options;
         let is_own = options.copy == Some(true) || options.input_dtype.is_some();
         let is_fixed = slot.class.framework.immutable || is_read_only(&slot.value);
-        if is_own || is_fixed || !slot.is_plain() || definition.kind != FunctionKind::Plain {
+        if is_own || is_fixed || !slot.class.is_array() || definition.kind != FunctionKind::Plain {
             return None;
         }
         let version = version(target, copy);

@@ -9,6 +9,7 @@ mod join;
 mod likeness;
 mod release;
 mod room;
+mod rung;
 mod split;
 
 use std::cell::RefCell;
@@ -16,7 +17,6 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use pyo3::types::PyString;
 
 use super::arguments::ArgumentSlots;
 use super::call::{AttemptOptions, Call, FailedAttempt};
@@ -30,63 +30,15 @@ use crate::framework::cleanup;
 use crate::framework::device::Device;
 use crate::framework::oom;
 use crate::framework::spec::{Framework, Memory};
-use crate::interpreter::error::{Error, Result, add_note, first_line, warn};
+use crate::interpreter::error::{Result, add_note, first_line, warn};
 use crate::interpreter::interrupt::is_interrupt;
 
 pub(super) use host::host_scope;
 pub use join::Join;
 pub(super) use join::{elements, parts, undeclared_tiles};
 pub use room::Room;
-pub use split::note_whole;
-
-/// A way to retry a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rung {
-    /// After the caches of every framework were cleared.
-    Clear,
-    /// After a short wait, and after the caches were cleared once more.
-    ClearAgain,
-    /// Part by part.
-    Split,
-    /// In host memory.
-    Host,
-}
-
-impl Rung {
-    /// The rungs that users write, in order.
-    pub const ALL: [Rung; 3] = [Rung::Clear, Rung::Split, Rung::Host];
-
-    /// The name that users write, and that records and notes show.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Rung::Clear => "clear",
-            Rung::ClearAgain => "second clear",
-            Rung::Split => "split",
-            Rung::Host => "host",
-        }
-    }
-
-    /// Reads `on_oom`: one name or several.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Type`] for anything but names, [`Error::Value`] for an unknown name.
-    pub fn read(names: &Bound<'_, PyAny>) -> Result<Vec<Rung>> {
-        let names: Vec<String> = match names.cast::<PyString>() {
-            Ok(name) => vec![name.to_string()],
-            Err(_) => names.extract().map_err(|_| {
-                Error::Type("on_oom must be a name or a sequence of names".to_owned())
-            })?,
-        };
-        let read = |name: String| {
-            Rung::ALL.into_iter().find(|rung| rung.name() == name).ok_or_else(|| {
-                let known = Rung::ALL.map(Rung::name).join(", ");
-                Error::Value(format!("unknown rung {name:?} in on_oom; known are {known}"))
-            })
-        };
-        names.into_iter().map(read).collect()
-    }
-}
+pub use rung::Rung;
+use split::note_whole;
 
 /// The time that the second clear waits for memory that another process gives back.
 const WAIT: Duration = Duration::from_millis(200);
@@ -187,6 +139,35 @@ impl Drop for ClimbGuard {
                 climbs.functions.retain(|function| *function != self.function);
             }
         });
+    }
+}
+
+impl<'py> Call<'_, 'py> {
+    /// Calls the function, and again on the rungs of the ladder when memory runs out. The scope is that in
+    /// which the result will be finished.
+    ///
+    /// # Errors
+    ///
+    /// Any exception that the first attempt raises.
+    #[inline]
+    pub fn recover(
+        &self,
+        slots: &ArgumentSlots<'py>,
+        scope: ResultScope,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let was_short = self.definition.room.was_short();
+        if was_short && let Some(done) = split_call(self, slots, scope) {
+            return done;
+        }
+        match self.attempt(slots, &AttemptOptions::default()) {
+            Ok((result, _)) => {
+                if was_short {
+                    note_whole(self, slots);
+                }
+                Ok(result)
+            }
+            Err(failed) => retry_call(self, slots, failed, scope),
+        }
     }
 }
 

@@ -7,8 +7,7 @@ use pyo3::prelude::*;
 
 use super::gathered::Gathered;
 use super::join::undeclared;
-use super::likeness::Likeness;
-use super::room::Known;
+use super::room::{Known, Likeness};
 use super::{RungFailure, release};
 use crate::declared::arguments::{ArgumentSlots, ArrayVersions};
 use crate::declared::call::{AttemptOptions, Call, FailedAttempt};

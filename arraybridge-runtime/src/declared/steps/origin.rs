@@ -12,7 +12,8 @@ use crate::declared::arguments::{
 };
 use crate::declared::call::{AttemptOptions, Call, FailedAttempt};
 use crate::declared::ladder::{self, Ladder, Rung, RungFailure};
-use crate::declared::result::{self, ResultScope};
+use crate::declared::ready;
+use crate::declared::result::ResultScope;
 use crate::declared::scope;
 use crate::framework::device::{self, Placement};
 use crate::framework::spec::Framework;
@@ -67,9 +68,9 @@ fn computed<'py>(
     step: PyResult<Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     match &step {
-        Ok(value) => result::compute(framework, value)?,
+        Ok(value) => ready::compute(framework, value)?,
         Err(error) if framework.lazy && error.is_instance_of::<PyStopIteration>(py) => {
-            result::compute(framework, &error.value(py).getattr(intern!(py, "value"))?)?;
+            ready::compute(framework, &error.value(py).getattr(intern!(py, "value"))?)?;
         }
         Err(_) => {}
     }
@@ -179,7 +180,7 @@ impl CallOrigin {
                 None => body(),
             };
         }
-        if !scope::applies_to(framework) {
+        if !framework.enters_devices() {
             return body();
         }
         let mut call = self.call(py)?;
@@ -204,7 +205,7 @@ impl CallOrigin {
         if execution.ready.is_some()
             && (call.slots.iter().any(may_change) || self.sent(call.py)?.iter().any(may_change))
         {
-            result::wait(execution, &value)?;
+            ready::wait(execution, &value)?;
         }
         call.finish(value, ResultScope::Call)
     }

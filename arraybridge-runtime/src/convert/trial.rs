@@ -169,7 +169,7 @@ impl<'py> Trial<'py> {
     }
 
     fn sample(&self, layout: Strides, offset: usize) -> Result<Option<(Source, Model)>> {
-        sample(self.target.py(), self.target.framework, self.dtype, layout, offset)
+        sample(self.target, self.dtype, layout, offset)
     }
 
     fn upload(&self) -> Result<Option<Lie>> {

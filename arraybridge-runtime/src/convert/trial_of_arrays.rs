@@ -57,7 +57,7 @@ fn compare_copy(loaded: Loaded<'_>, dtype: DType) -> Result<()> {
     let (py, framework) = (loaded.py(), loaded.framework);
     let compare = || -> Result<Option<Lie>> {
         let Some(copy) = &framework.copy else { return Ok(None) };
-        let made = sample(py, framework, dtype, Strides::Contiguous, 0)?;
+        let made = sample(loaded, dtype, Strides::Contiguous, 0)?;
         let Some((source, model)) = made else { return Ok(None) };
         let array = make(loaded, source)?;
         let copied = copy.call(loaded, [&array])?;

@@ -8,7 +8,7 @@ use pyo3::types::{PyDict, PyFunction, PyTuple};
 
 use super::Declared;
 use super::arguments::{
-    self, ArgumentSlot, ArgumentSlots, ArrayVersions, Destination, FittedArguments, Found,
+    self, ArgumentSlot, ArgumentSlots, ArrayVersions, Destination, Finder, FittedArguments, Found,
 };
 use super::definition::{Definition, FunctionKind};
 use super::options::OutputType;
@@ -109,7 +109,7 @@ impl<'a, 'py> Call<'a, 'py> {
     ///
     /// # Errors
     ///
-    /// The errors of [`arguments::find`].
+    /// The errors of [`Finder::find`].
     // The call stays where it is: a second one in each frame would shorten recursions.
     #[inline]
     pub fn find_arrays(&mut self) -> Result<()> {
@@ -119,14 +119,14 @@ impl<'a, 'py> Call<'a, 'py> {
     #[inline]
     fn find(&mut self, is_cut: bool) -> Result<()> {
         let Call { slots, found, definition, args, kwargs, .. } = self;
-        arguments::find(slots, found, definition, args, kwargs.as_ref(), is_cut)
+        Finder { slots, found, definition, is_cut }.find(args, kwargs.as_ref())
     }
 
     /// Finds the arrays of a call that is made part by part. What is not cut is read.
     ///
     /// # Errors
     ///
-    /// As [`arguments::find`]; what reading raises.
+    /// As [`Finder::find`]; what reading raises.
     #[cold]
     pub fn find_cut_arrays(&mut self) -> Result<()> {
         self.find(true)?;

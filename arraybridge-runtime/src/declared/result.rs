@@ -96,62 +96,127 @@ pub fn finish<'py>(
     result: Bound<'py, PyAny>,
     scope: ResultScope,
 ) -> Result<Bound<'py, PyAny>> {
+    let mut finisher = Finisher { call, scope, is_first: true };
     if let Some(class) = detect::class_of(&result) {
         return match scope {
             // What will be stacked is where the other slices are.
             ResultScope::Slice => put_back(call, result, class.framework),
-            _ => finish_array(call, result, class, true, scope),
+            _ => finisher.array(result, class, true),
         };
     }
     let finished = match Container::of(&result) {
-        Some(container) => finish_items(call, &container, scope, &mut true, 0)?,
-        None => finish_scalar(call, &result, scope)?,
+        Some(container) => finisher.items(&container, 0)?,
+        None => finisher.scalar(&result)?,
     };
     Ok(finished.unwrap_or(result))
 }
 
-/// Finishes the arrays of a container, and those of the lists, tuples and dicts in it; `None` if that changes
-/// nothing. Dataclasses in a container are left alone: objects that refer to each other have no end.
-fn finish_items<'py>(
-    call: &Call<'_, 'py>,
-    container: &Container<'_, 'py>,
+/// Finishes the arrays of a result, one after the other.
+struct Finisher<'a, 'b, 'py> {
+    call: &'a Call<'b, 'py>,
     scope: ResultScope,
-    is_first: &mut bool,
-    depth: usize,
-) -> Result<Option<Bound<'py, PyAny>>> {
-    const DEEPEST: usize = 64;
-    if depth == DEEPEST {
-        let text = format!(
-            "the result of {} is nested more than {DEEPEST} levels deep, or contains itself",
-            call.definition.name
-        );
-        return Err(Error::Type(text));
-    }
-    let mut changed = false;
-    let mut items = container.items()?;
-    for (index, item) in items.iter_mut().enumerate() {
-        let is_element = scope == ResultScope::Slice && depth == 0 && container.is_tuple();
-        let finished = match detect::class_of(item) {
-            Some(class) => {
-                let is_first = std::mem::take(is_first);
-                // What will be stacked gets the policy of the stack.
-                if is_element && (index == 0 || is_first && is_image_of_slice(call, item)) {
-                    continue;
+    /// True until the first array of a container has come.
+    is_first: bool,
+}
+
+impl<'py> Finisher<'_, '_, 'py> {
+    /// Finishes the arrays of a container, and those of the lists, tuples and dicts in it; `None` if that changes
+    /// nothing. Dataclasses in a container are left alone: objects that refer to each other have no end.
+    fn items(
+        &mut self,
+        container: &Container<'_, 'py>,
+        depth: usize,
+    ) -> Result<Option<Bound<'py, PyAny>>> {
+        const DEEPEST: usize = 64;
+        if depth == DEEPEST {
+            let text = format!(
+                "the result of {} is nested more than {DEEPEST} levels deep, or contains itself",
+                self.call.definition.name
+            );
+            return Err(Error::Type(text));
+        }
+        let mut changed = false;
+        let mut items = container.items()?;
+        for (index, item) in items.iter_mut().enumerate() {
+            let is_element = self.scope == ResultScope::Slice && depth == 0 && container.is_tuple();
+            let finished = match detect::class_of(item) {
+                Some(class) => {
+                    let is_first = std::mem::take(&mut self.is_first);
+                    // What will be stacked gets the policy of the stack.
+                    if is_element && (index == 0 || is_first && is_image_of_slice(self.call, item))
+                    {
+                        continue;
+                    }
+                    Some(self.array(item.clone(), class, is_first)?)
                 }
-                Some(finish_array(call, item.clone(), class, is_first, scope)?)
+                None => match Container::of(item) {
+                    Some(inner) if inner.is_instance() => None,
+                    Some(inner) => self.items(&inner, depth + 1)?,
+                    None => self.scalar(item)?,
+                },
+            };
+            if let Some(finished) = finished.filter(|finished| !finished.is(&*item)) {
+                *item = finished;
+                changed = true;
             }
-            None => match Container::of(item) {
-                Some(inner) if inner.is_instance() => None,
-                Some(inner) => finish_items(call, &inner, scope, is_first, depth + 1)?,
-                None => finish_scalar(call, item, scope)?,
-            },
-        };
-        if let Some(finished) = finished.filter(|finished| !finished.is(&*item)) {
-            *item = finished;
-            changed = true;
+        }
+        if changed { Ok(Some(container.with(items)?)) } else { Ok(None) }
+    }
+
+    /// Converts a scalar of NumPy, which is what its reductions return, to an array of another framework that the
+    /// declaration names; `None` if it stays. A slice's scalar waits for those of the other slices.
+    #[inline]
+    fn scalar(&self, result: &Bound<'py, PyAny>) -> Result<Option<Bound<'py, PyAny>>> {
+        let Finisher { call, scope, .. } = *self;
+        let options = &call.definition.options;
+        let OutputType::Fixed(output) = options.output else { return Ok(None) };
+        let stays = [options.execution.memory_type, MemoryType::Numpy].contains(&output.memory_type)
+            // It has no arrays without axes.
+            || output.ndim.0 > 0
+            || scope == ResultScope::Slice;
+        let array = if stays { None } else { convert::scalar_as_array(result) };
+        match array.as_ref().and_then(|array| Some((array, detect::class_of(array)?))) {
+            Some((array, class)) => convert_to_output(call, array, class, output).map(Some),
+            None => Ok(None),
         }
     }
-    if changed { Ok(Some(container.with(items)?)) } else { Ok(None) }
+
+    /// Finishes one array of a result. Only the first one gets the policy's dtype.
+    #[inline]
+    fn array(
+        &self,
+        mut array: Bound<'py, PyAny>,
+        mut class: Class,
+        is_first: bool,
+    ) -> Result<Bound<'py, PyAny>> {
+        let Finisher { call, scope, .. } = *self;
+        let lead_array = call.slots.first().map(|slot| &slot.value);
+        if is_first && goes_to_host(call, &array, class)? {
+            // What is cast there is counted, and the caller waits in any case.
+            let output = MemoryType::Numpy.framework();
+            array = convert_to_output(call, &array, class, output)?;
+            class = detect::class_of(&array).unwrap_or(class);
+        }
+        if is_first
+            && !has_wanted_dtype(call.policy, lead_array, &array, class)
+            && !stays_as_it_is(call.policy, &array)?
+        {
+            let lead = lead_of(call, scope);
+            array = match policy::finish(&array, &lead, call.policy, &call.definition.name) {
+                Err(error) if error.is_missing_dtype() => {
+                    finish_without_dtype(call, &array, lead, error)?
+                }
+                finished => finished?,
+            };
+            class = detect::class_of(&array).unwrap_or(class);
+        }
+        match call.output() {
+            Some(output) if output.memory_type != class.framework.memory_type => {
+                convert_to_output(call, &array, class, output)
+            }
+            _ => put_back(call, array, class.framework),
+        }
+    }
 }
 
 /// Returns whether an array has the shape of a slice of the lead.
@@ -160,64 +225,6 @@ fn is_image_of_slice(call: &Call<'_, '_>, array: &Bound<'_, PyAny>) -> bool {
     lead.is_some_and(|lead| {
         shape::of(array).is_some_and(|shape| shape[..] == lead[call.leading.min(lead.len())..])
     })
-}
-
-/// Converts a scalar of NumPy, which is what its reductions return, to an array of another framework that the
-/// declaration names; `None` if it stays. A slice's scalar waits for those of the other slices.
-#[inline]
-fn finish_scalar<'py>(
-    call: &Call<'_, 'py>,
-    result: &Bound<'py, PyAny>,
-    scope: ResultScope,
-) -> Result<Option<Bound<'py, PyAny>>> {
-    let options = &call.definition.options;
-    let OutputType::Fixed(output) = options.output else { return Ok(None) };
-    let stays = [options.execution.memory_type, MemoryType::Numpy].contains(&output.memory_type)
-        // It has no arrays without axes.
-        || output.ndim.0 > 0
-        || scope == ResultScope::Slice;
-    let array = if stays { None } else { convert::scalar_as_array(result) };
-    match array.as_ref().and_then(|array| Some((array, detect::class_of(array)?))) {
-        Some((array, class)) => convert_to_output(call, array, class, output).map(Some),
-        None => Ok(None),
-    }
-}
-
-/// Finishes one array of a result. Only the first one gets the policy's dtype.
-#[inline]
-fn finish_array<'py>(
-    call: &Call<'_, 'py>,
-    mut array: Bound<'py, PyAny>,
-    mut class: Class,
-    is_first: bool,
-    scope: ResultScope,
-) -> Result<Bound<'py, PyAny>> {
-    let lead_array = call.slots.first().map(|slot| &slot.value);
-    if is_first && goes_to_host(call, &array, class)? {
-        // What is cast there is counted, and the caller waits in any case.
-        let output = MemoryType::Numpy.framework();
-        array = convert_to_output(call, &array, class, output)?;
-        class = detect::class_of(&array).unwrap_or(class);
-    }
-    if is_first
-        && !has_wanted_dtype(call.policy, lead_array, &array, class)
-        && !stays_as_it_is(call.policy, &array)?
-    {
-        let lead = lead_of(call, scope);
-        array = match policy::finish(&array, &lead, call.policy, &call.definition.name) {
-            Err(error) if error.is_missing_dtype() => {
-                finish_without_dtype(call, &array, class, lead, error)?
-            }
-            finished => finished?,
-        };
-        class = detect::class_of(&array).unwrap_or(class);
-    }
-    match call.output() {
-        Some(output) if output.memory_type != class.framework.memory_type => {
-            convert_to_output(call, &array, class, output)
-        }
-        _ => put_back(call, array, class.framework),
-    }
 }
 
 /// Whether an array on an accelerator that the policy may cast becomes one of NumPy. One that is recorded for a
@@ -305,10 +312,10 @@ fn stays_as_it_is(policy: Policy, array: &Bound<'_, PyAny>) -> Result<bool> {
 fn finish_without_dtype<'py>(
     call: &Call<'_, 'py>,
     array: &Bound<'py, PyAny>,
-    class: Class,
     mut lead: Lead<'_, 'py>,
     mut error: Error,
 ) -> Result<Bound<'py, PyAny>> {
+    let class = convert::class_of(array)?;
     let (mut array, mut framework) = (array.clone(), class.framework);
     if let Some(output) = call.output().filter(|o| o.memory_type != framework.memory_type) {
         array = convert_to_output(call, &array, class, output)?;

@@ -188,7 +188,7 @@ impl<'a, 'py> Column<'a, 'py> {
         if !stack.admits(self.py, &opened, self.policy.as_ref())? {
             return Ok(false);
         }
-        stack.push(self.py, item, &opened, self.policy.as_mut())?;
+        stack.push(item, &opened, self.policy.as_mut())?;
         Ok(true)
     }
 
@@ -273,13 +273,12 @@ impl<'py> Stack<'py> {
 
     fn push(
         &mut self,
-        py: Python<'py>,
         item: &Bound<'py, PyAny>,
         opened: &Opened,
         policy: Option<&mut StackPolicy<'_, 'py>>,
     ) -> Result<()> {
         let scaling = policy.as_ref().map_or(Scaling::Clamp, |policy| policy.scaling());
-        let (row, source) = (self.filled, &opened.source);
+        let (py, row, source) = (item.py(), self.filled, &opened.source);
         let lost = match self.whole.write_by_framework(row, item, opened) {
             true => CastReport::default(),
             false => fill_row(py, self.whole.memory(), row, source, scaling)

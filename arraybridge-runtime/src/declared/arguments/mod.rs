@@ -125,53 +125,12 @@ impl UnboundSlot {
 /// The arrays of a call: first the lead, then the others in the order of the signature.
 pub type ArgumentSlots<'py> = SmallVec<[ArgumentSlot<'py>; 4]>;
 
-/// Finds the arrays that the declaration is concerned with. Of what is only like an array, NumPy makes one. If the
-/// call is made part by part, what can be read part by part is not read yet.
-///
-/// # Errors
-///
-/// The errors of [`convert::seen_as_array`]; [`Error::Type`] for containers that are nested too
-/// deep.
-pub fn find<'py>(
-    slots: &mut ArgumentSlots<'py>,
-    found: &mut Found<'py>,
-    definition: &Definition,
-    args: &Bound<'py, PyTuple>,
-    kwargs: Option<&Bound<'py, PyDict>>,
-    is_cut: bool,
-) -> Result<()> {
-    let parameters = &definition.parameters;
-    let mut finder = Finder { slots, found, definition, is_cut };
-    for (index, value) in args.iter_borrowed().enumerate() {
-        let (usage, order) = parameters.positional(index);
-        if usage != ArrayUsage::Ignored {
-            let key = ArgumentKey::Positional(index);
-            finder.find_in(Argument { key, usage, order }, value.to_owned())?;
-        }
-    }
-    if let Some(kwargs) = kwargs.filter(|kwargs| !kwargs.is_empty()) {
-        for (name, value) in kwargs {
-            let Ok(name) = name.cast_into::<PyString>() else { continue };
-            let (usage, order) = parameters.keyword(&name.to_string_lossy());
-            if usage != ArrayUsage::Ignored {
-                finder
-                    .find_in(Argument { key: ArgumentKey::Keyword(name), usage, order }, value)?;
-            }
-        }
-        slots.sort_by_key(|slot| slot.order);
-    }
-    if slots.len() > 1 {
-        lead::put_first(slots, definition);
-    }
-    Ok(())
-}
-
 /// The arrays of a value that a generator is sent, as those of the only argument of a call. Where the
 /// declaration names the parameters whose arrays are converted, there are none.
 ///
 /// # Errors
 ///
-/// The errors of [`find`].
+/// The errors of [`Finder::find`].
 pub fn find_sent<'py>(
     definition: &Definition,
     value: &Bound<'py, PyAny>,
@@ -215,15 +174,55 @@ impl<'py> Argument<'py> {
 }
 
 /// Finds the arrays among the arguments of one call.
-struct Finder<'a, 'py> {
-    slots: &'a mut ArgumentSlots<'py>,
-    found: &'a mut Found<'py>,
-    definition: &'a Definition,
+pub struct Finder<'a, 'py> {
+    /// The arrays.
+    pub slots: &'a mut ArgumentSlots<'py>,
+    /// The objects that are no arrays of a framework and are like some.
+    pub found: &'a mut Found<'py>,
+    /// The function and its declaration.
+    pub definition: &'a Definition,
     /// Whether the call is made part by part.
-    is_cut: bool,
+    pub is_cut: bool,
 }
 
 impl<'py> Finder<'_, 'py> {
+    /// Finds the arrays that the declaration is concerned with. Of what is only like an array, NumPy makes one. If the
+    /// call is made part by part, what can be read part by part is not read yet.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`convert::seen_as_array`]; [`Error::Type`] for containers that are nested too
+    /// deep.
+    pub fn find(
+        mut self,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> Result<()> {
+        let parameters = &self.definition.parameters;
+        for (index, value) in args.iter_borrowed().enumerate() {
+            let (usage, order) = parameters.positional(index);
+            if usage != ArrayUsage::Ignored {
+                let key = ArgumentKey::Positional(index);
+                self.find_in(Argument { key, usage, order }, value.to_owned())?;
+            }
+        }
+        if let Some(kwargs) = kwargs.filter(|kwargs| !kwargs.is_empty()) {
+            for (name, value) in kwargs {
+                let Ok(name) = name.cast_into::<PyString>() else { continue };
+                let (usage, order) = parameters.keyword(&name.to_string_lossy());
+                if usage != ArrayUsage::Ignored {
+                    let key = ArgumentKey::Keyword(name);
+                    self.find_in(Argument { key, usage, order }, value)?;
+                }
+            }
+            self.slots.sort_by_key(|slot| slot.order);
+        }
+        if self.slots.len() > 1 {
+            lead::put_first(self.slots, self.definition);
+        }
+        Ok(())
+    }
+
     /// Adds the array that an argument is, or the arrays that it contains.
     #[inline]
     fn find_in(&mut self, argument: Argument<'py>, value: Bound<'py, PyAny>) -> Result<()> {

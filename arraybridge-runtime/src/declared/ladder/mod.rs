@@ -232,7 +232,10 @@ pub fn split_call<'py>(
             Ok(_) => Some(SHORT_BEFORE.to_owned()),
             Err(failure) => Some(failure.text(py)),
         };
-        let record = |route, why| record(call, route, Rung::Split, device, why);
+        let record = |route, why: Option<String>| Record {
+            why: why.map(Into::into),
+            ..record(call, route, Rung::Split, device)
+        };
         trace::push_span(py, record("rung", made.as_ref().err().and(why.clone())), start);
         if made.is_ok() {
             trace::push(py, record("retry", why), trace::now());
@@ -361,8 +364,9 @@ impl Ladder {
             let start = trace::start();
             let attempted = attempt(&self, rung);
             if let Some(start) = start {
-                let error = attempted.as_ref().err().map(|failure| failure.text(py));
-                trace::push_span(py, self.record(call, "rung", rung, error), start);
+                let error = attempted.as_ref().err().map(|failure| failure.text(py).into());
+                let rung = record(call, "rung", rung, self.device);
+                trace::push_span(py, Record { why: error, ..rung }, start);
             }
             match attempted {
                 Ok(result) => {
@@ -403,23 +407,13 @@ impl Ladder {
     /// Records which rung succeeded, and warns if it was the host.
     fn report_success(&self, call: &Call<'_, '_>, rung: Rung) -> PyResult<()> {
         if trace::is_tracing() {
-            let why = Some("memory ran out".to_owned());
-            trace::push(call.py, self.record(call, "retry", rung, why), trace::now());
+            let retry = record(call, "retry", rung, self.device).because("memory ran out");
+            trace::push(call.py, retry, trace::now());
         }
         match rung {
             Rung::Host => self.warn_of_host(call),
             Rung::Clear | Rung::ClearAgain | Rung::Split => Ok(()),
         }
-    }
-
-    fn record(
-        &self,
-        call: &Call<'_, '_>,
-        route: &'static str,
-        rung: Rung,
-        why: Option<String>,
-    ) -> Record {
-        record(call, route, rung, self.device, why)
     }
 
     fn warn_of_host(&self, call: &Call<'_, '_>) -> PyResult<()> {
@@ -468,20 +462,13 @@ impl Ladder {
 }
 
 /// A record of a rung.
-fn record(
-    call: &Call<'_, '_>,
-    route: &'static str,
-    rung: Rung,
-    device: Option<Device>,
-    why: Option<String>,
-) -> Record {
+fn record(call: &Call<'_, '_>, route: &'static str, rung: Rung, device: Option<Device>) -> Record {
     let framework = call.definition.options.execution;
     let device = match rung {
         Rung::Host => Device::Host,
         Rung::Clear | Rung::ClearAgain | Rung::Split => device.unwrap_or(Device::Host),
     };
     Record {
-        why: why.map(Into::into),
         device: device.name(),
         ..Record::between(framework.name, framework.name, route, rung.name())
     }

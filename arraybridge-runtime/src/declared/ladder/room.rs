@@ -108,24 +108,16 @@ impl Room {
         known.into_iter().find(|known| known.likeness.is_like(py, likeness))
     }
 
-    /// Notes that a lead of this length had to be split, and the length of the parts that gave the result.
-    pub(super) fn note_split(
-        &self,
-        py: Python<'_>,
-        likeness: Likeness,
-        extent: usize,
-        part: usize,
-    ) {
-        if let Some(known) = self.known(py, &likeness) {
-            known.part.store(part, Ordering::Relaxed);
-            known.exceeded.fetch_min(extent, Ordering::Relaxed);
+    /// Notes a call that had to be split.
+    pub(super) fn note_split(&self, py: Python<'_>, split: Known) {
+        if let Some(known) = self.known(py, &split.likeness) {
+            known.part.store(split.part(), Ordering::Relaxed);
+            known.exceeded.fetch_min(split.exceeded.into_inner(), Ordering::Relaxed);
             return;
         }
-        let (part, exceeded) = (AtomicUsize::new(part), AtomicUsize::new(extent));
-        let known = Known { likeness, part, exceeded, split: AtomicUsize::new(0) };
         // What is dropped may run Python code, too.
         let _oldest = self.known.try_lock().ok().and_then(|mut all| {
-            all.push_back(Arc::new(known));
+            all.push_back(Arc::new(split));
             self.was_short.store(true, Ordering::Relaxed);
             if all.len() > MOST_KNOWN { all.pop_front() } else { None }
         });
@@ -151,6 +143,12 @@ impl Room {
 }
 
 impl Known {
+    /// A lead of this length had to be split, and the parts that gave the result had that one.
+    pub(super) fn new(likeness: Likeness, extent: usize, part: usize) -> Known {
+        let (part, exceeded) = (AtomicUsize::new(part), AtomicUsize::new(extent));
+        Known { likeness, part, exceeded, split: AtomicUsize::new(0) }
+    }
+
     /// The longest part that fitted.
     pub fn part(&self) -> usize {
         self.part.load(Ordering::Relaxed)

@@ -92,7 +92,7 @@ pub(super) fn split<'py>(
         }
     })?;
     if let Some(likeness) = likeness {
-        room.note_split(call.py, likeness, extent, longest);
+        room.note_split(call.py, Known::new(likeness, extent, longest));
     }
     Ok(joined)
 }

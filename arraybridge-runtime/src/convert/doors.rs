@@ -41,10 +41,7 @@ pub(super) fn convert_by_plan<'py>(
             }
         };
     };
-    if class.framework.memory_type == target.memory_type
-        && request.keeps_own_arrays()
-        && !trace::is_tracing()
-    {
+    if class.framework.is(target) && request.keeps_own_arrays() && !trace::is_tracing() {
         return Ok(data.clone());
     }
     let converter = registry::converter(class.framework.memory_type, target.memory_type);

@@ -154,9 +154,7 @@ impl<'py> Run<'py> {
     fn owner_of_input(&self) -> Whose {
         match self.plan.is_foreign {
             true => Whose::Nobody,
-            false if self.pair.source.memory_type == self.pair.target.framework.memory_type => {
-                Whose::Target
-            }
+            false if self.pair.source.is(self.pair.target.framework) => Whose::Target,
             false => Whose::Source,
         }
     }

@@ -93,8 +93,7 @@ fn by_operations_or<'py, T>(
         return as_planned();
     }
     let class = detect::class_of(data);
-    let Some(class) = class.filter(|class| class.framework.memory_type == target.memory_type)
-    else {
+    let Some(class) = class.filter(|class| class.framework.is(target)) else {
         return as_planned();
     };
     let loaded = loaded::load(data.py(), target)?;

@@ -192,8 +192,7 @@ impl<'py> Trial<'py> {
         made: &Bound<'py, PyAny>,
         layout: Strides,
     ) -> Result<Compared> {
-        let own = self.target.framework.memory_type;
-        if detect::class_of(made).is_none_or(|class| class.framework.memory_type != own) {
+        if !detect::is_of(made, self.target.framework) {
             return Ok(Compared::Different(Lie::class(made)));
         }
         if let Some(lie) = wrong_dtype(self.target, made, self.dtype) {
@@ -248,7 +247,7 @@ impl Compared {
     }
 }
 
-/// Whether an error says that a table is wrong.
+/// Returns whether an error says that a table is wrong.
 fn is_table(error: &Error) -> bool {
     matches!(error, Error::Conversion(why) if why.failure == Failure::Table)
 }

@@ -6,7 +6,7 @@ use pyo3::types::PyType;
 
 use crate::interpreter::error::{Result, attempt};
 
-/// Whether the package knows how to take the objects of a class apart. A program without the package knows nothing.
+/// Returns whether the package knows how to take the objects of a class apart. Without the package nothing is known.
 #[cold]
 pub(super) fn is_registered(class: &Bound<'_, PyType>) -> bool {
     let py = class.py();

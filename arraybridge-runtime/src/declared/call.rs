@@ -40,9 +40,9 @@ pub struct Call<'a, 'py> {
     pub found: Found<'py>,
     /// The policy for the dtype of the result.
     pub policy: Policy,
-    /// Whether memory ran out on an accelerator and the function was called on the host.
+    /// True if memory ran out on an accelerator and the function was called on the host.
     pub fell_back: Cell<bool>,
-    /// What the first array of the result is written to, if the caller said so.
+    /// The destination of the first array of the result, if the caller said so.
     pub sink: Option<Sink<'a, 'py>>,
     /// How many first axes of the lead count slices, if the call is made slice by slice.
     pub leading: usize,
@@ -244,9 +244,8 @@ impl<'a, 'py> Call<'a, 'py> {
     #[inline]
     fn is_waited_for(&self) -> bool {
         let options = &self.definition.options;
-        let leaves = |output: &Framework| {
-            output.memory == Memory::Host && output.memory_type != options.execution.memory_type
-        };
+        let leaves =
+            |output: &Framework| output.memory == Memory::Host && !output.is(options.execution);
         options.execution.ready.is_some() && options.retries() && self.output().is_some_and(leaves)
     }
 

@@ -61,7 +61,7 @@ pub struct Definition {
     pub passthrough: Option<Passthrough>,
     /// The record of the array sizes for which memory sufficed.
     pub room: Room,
-    /// Whether gradients of other frameworks flow through the function.
+    /// True if gradients of other frameworks flow through the function.
     is_differentiable: AtomicBool,
 }
 
@@ -122,7 +122,7 @@ impl Definition {
         Ok((definition, signature))
     }
 
-    /// Whether gradients of other frameworks flow through the function.
+    /// Returns whether gradients of other frameworks flow through the function.
     #[inline]
     pub fn is_differentiable(&self) -> bool {
         self.is_differentiable.load(Ordering::Relaxed)
@@ -173,7 +173,7 @@ impl Passthrough {
     /// The way in which a function's arguments are passed through; `None` if they cannot be.
     pub fn of(definition: &Definition) -> Option<Passthrough> {
         let options = &definition.options;
-        let is_input = |other: &Framework| other.memory_type == options.input.memory_type;
+        let is_input = |other: &Framework| other.is(options.input);
         let keeps_results = match options.output {
             OutputType::Fixed(output) => options.delivers || is_input(output),
             OutputType::Input => options.delivers,

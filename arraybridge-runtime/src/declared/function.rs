@@ -7,11 +7,11 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple};
 
 use super::Declared;
-use super::attributes::set_attributes;
 use super::definition::{Binding, Definition, FunctionKind, Passthrough};
 use super::gradients;
 use super::names;
 use super::object::is_python_function;
+use super::options::OutputType;
 use super::passthrough;
 use super::python_function;
 use crate::framework::spec::Framework;
@@ -222,4 +222,25 @@ fn adds_dtype(function: &Bound<'_, PyAny>) -> PyResult<bool> {
         next = function.getattr_opt(inner)?;
     }
     Ok(false)
+}
+
+/// Makes a declared function look like its function, with the signature that it shows and the
+/// attributes that callers of the original package read.
+fn set_attributes(
+    declared: &Bound<'_, PyAny>,
+    definition: &Definition,
+    signature: Option<Bound<'_, PyAny>>,
+) -> PyResult<()> {
+    static DRESS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let (py, Definition { options, keywords, .. }) = (declared.py(), definition);
+    // A Python function has the attributes already.
+    let function = declared.is_instance_of::<Declared>().then_some(&definition.function);
+    let output = match options.output {
+        OutputType::Fixed(framework) => framework.name,
+        OutputType::Input => "input",
+    };
+    let types = (options.usual_input.name, output, options.execution.name);
+    let is_coroutine = definition.kind == FunctionKind::Coroutine;
+    let dress = DRESS.import(py, "arraybridge._function", "dress")?;
+    dress.call1((declared, function, signature, types, keywords, is_coroutine)).map(drop)
 }

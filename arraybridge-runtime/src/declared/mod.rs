@@ -6,7 +6,6 @@
 //! already, [`passthrough`] only looks at the class of each.
 
 mod arguments;
-mod attributes;
 mod call;
 mod decorator;
 mod definition;

@@ -23,7 +23,7 @@ pub enum OutputType {
     Input,
 }
 
-/// What becomes of the object that the lead is in, such as a labelled array.
+/// The treatment of the object that the lead is in, such as a labelled array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
     /// The result is in one like it, where nothing has to be known of the function.
@@ -108,7 +108,7 @@ pub struct Options {
     pub scaling: Option<Scaling>,
     /// The integers between which they are scaled, if the declaration says it.
     pub range: Option<Range>,
-    /// What becomes of arguments whose dtype the framework lacks, if the declaration says it.
+    /// The treatment of arguments whose dtype the framework lacks, if the declaration says it.
     pub narrow: Option<Narrow>,
     /// The ways in which a call is retried when memory runs out, in order.
     pub ladder: Vec<Rung>,
@@ -120,9 +120,9 @@ pub struct Options {
     pub host: Option<Py<PyAny>>,
     /// A test of the result.
     pub contract: Option<Py<PyAny>>,
-    /// Whether the gradients of other frameworks flow through the function.
+    /// True if the gradients of other frameworks flow through the function.
     pub differentiable: bool,
-    /// Whether calls are made slice by slice, unless they say otherwise.
+    /// True if calls are made slice by slice, unless they say otherwise.
     pub slice_by_slice: bool,
     /// The axes of a slice, if the declaration says it.
     pub slice_axes: Option<Vec<AxisName>>,
@@ -130,7 +130,7 @@ pub struct Options {
     pub tiles: Option<Tiles>,
     /// True if results of immutable arrays are copied, so that they can be written to.
     pub writable: bool,
-    /// What becomes of the object that the lead is in.
+    /// The treatment of the object that the lead is in.
     pub keep: Keep,
     /// The parameters whose arrays, of any framework, the function opens itself.
     pub opened: Vec<String>,
@@ -267,18 +267,18 @@ impl Options {
         self.device == Placement::Auto && self.input_dtype.is_none() && self.copy != Some(true)
     }
 
-    /// Whether a result is put into an object like the one that the lead was in.
+    /// Returns whether a result is put into an object like the one that the lead was in.
     #[inline]
     pub fn rewraps(&self) -> bool {
         matches!(self.output, OutputType::Input) && self.keep != Keep::Never && !self.delivers
     }
 
-    /// Whether results are of the framework of the first array argument.
+    /// Returns whether results are of the framework of the first array argument.
     pub fn gives_input(&self) -> bool {
         matches!(self.output, OutputType::Input)
     }
 
-    /// Whether a call is retried when memory runs out.
+    /// Returns whether a call is retried when memory runs out.
     #[inline]
     pub fn retries(&self) -> bool {
         !self.ladder.is_empty()

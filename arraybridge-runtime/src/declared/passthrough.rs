@@ -190,7 +190,7 @@ fn check<'a, 'py: 'a>(
                 checked.written |= usage == ArrayUsage::Written;
                 checked.lead.get_or_insert(value);
             }
-            Some(class) if class.framework.memory_type != framework.memory_type => return None,
+            Some(class) if !class.framework.is(framework) => return None,
             // The function may have to be translated.
             Some(class) if framework.translate.is_some() && !matches!(class.role, Role::Array) => {
                 return None;

@@ -20,7 +20,7 @@ pub fn compute(framework: &'static Framework, result: &Bound<'_, PyAny>) -> PyRe
         return Ok(());
     }
     let has_arrays = match detect::class_of(result) {
-        Some(class) => class.framework.memory_type == framework.memory_type,
+        Some(class) => class.framework.is(framework),
         None => Container::of(result).is_some(),
     };
     if has_arrays { wait(framework, result) } else { Ok(()) }

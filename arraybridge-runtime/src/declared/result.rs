@@ -47,7 +47,7 @@ impl<'py> Call<'_, 'py> {
         self.finish_as(result, scope, Ok)
     }
 
-    /// As [`finish`](Self::finish), with a last step before the contract.
+    /// Does what [`finish`](Self::finish) does, with a last step before the contract.
     ///
     /// # Errors
     ///
@@ -211,7 +211,7 @@ impl<'py> Finisher<'_, '_, 'py> {
             class = detect::class_of(&array).unwrap_or(class);
         }
         match call.output() {
-            Some(output) if output.memory_type != class.framework.memory_type => {
+            Some(output) if !output.is(class.framework) => {
                 convert_to_output(call, &array, class, output)
             }
             _ => put_back(call, array, class.framework),
@@ -227,7 +227,7 @@ fn is_image_of_slice(call: &Call<'_, '_>, array: &Bound<'_, PyAny>) -> bool {
     })
 }
 
-/// Whether an array on an accelerator that the policy may cast becomes one of NumPy. One that is recorded for a
+/// Returns whether an array on an accelerator that the policy may cast becomes one of NumPy. One that is recorded for a
 /// gradient, or has no place, is left to its framework.
 #[inline]
 fn goes_to_host<'py>(
@@ -317,7 +317,7 @@ fn finish_without_dtype<'py>(
 ) -> Result<Bound<'py, PyAny>> {
     let class = convert::class_of(array)?;
     let (mut array, mut framework) = (array.clone(), class.framework);
-    if let Some(output) = call.output().filter(|o| o.memory_type != framework.memory_type) {
+    if let Some(output) = call.output().filter(|output| !output.is(framework)) {
         array = convert_to_output(call, &array, class, output)?;
         framework = output;
         match policy::finish(&array, &lead, call.policy, &call.definition.name) {
@@ -400,8 +400,7 @@ fn has_wanted_dtype<'py>(
             if class.framework.dtype_of.is_some() {
                 return false;
             }
-            let own = class.framework.memory_type;
-            if detect::class_of(lead).is_none_or(|lead| lead.framework.memory_type != own) {
+            if !detect::is_of(lead, class.framework) {
                 return false;
             }
             let dtype = |array: &Bound<'py, PyAny>| array.getattr(intern!(array.py(), "dtype"));
@@ -422,7 +421,7 @@ pub fn is_finished<'py>(
     result: &Bound<'py, PyAny>,
 ) -> bool {
     let is_of_output = |class: Class| match options.output {
-        OutputType::Fixed(output) => output.memory_type == class.framework.memory_type,
+        OutputType::Fixed(output) => output.is(class.framework),
         OutputType::Input => options.delivers,
     };
     match detect::class_of(result) {

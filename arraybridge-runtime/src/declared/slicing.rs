@@ -147,7 +147,7 @@ impl<'py> Call<'_, 'py> {
         Ok(Vec::new())
     }
 
-    /// What a slice has of an array that is sliced with the first one. One value for a slice is an array without axes.
+    /// The part of an array that is sliced with the first one. One value for a slice is an array without axes.
     fn slice_of(
         &self,
         slot: &ArgumentSlot<'py>,

@@ -49,6 +49,12 @@ impl Framework {
         self.memory != Memory::Host && self.stream.is_none()
     }
 
+    /// Returns whether both are the same framework.
+    #[inline]
+    pub fn is(&self, other: &Framework) -> bool {
+        self.memory_type == other.memory_type
+    }
+
     /// Returns whether a device may have to be made current for a call.
     #[inline]
     pub fn enters_devices(&self) -> bool {

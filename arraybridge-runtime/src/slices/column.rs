@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
-use super::along::Along;
 use super::as_arrays;
+use super::check::Along;
 use super::fill::{clear_rows, fill_row};
 use super::join::{Join, Parts, common_dtype, join, stack_alike};
 use super::whole::Whole;

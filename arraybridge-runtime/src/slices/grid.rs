@@ -13,7 +13,7 @@ pub struct Tiling {
     pub lengths: Vec<Option<usize>>,
     /// The number of further elements that a tile has on each side, where the array has them.
     pub halo: Vec<usize>,
-    /// Whether tiles get what they lack beyond the ends of the array, so that all of them have one shape.
+    /// True if tiles get what they lack beyond the ends of the array, so that all of them have one shape.
     pub pads: bool,
 }
 
@@ -64,7 +64,7 @@ impl Span {
         self.added.0 + self.read.len() + self.added.1
     }
 
-    /// Whether the whole tile is kept.
+    /// Returns whether the whole tile is kept.
     pub fn is_kept(&self) -> bool {
         self.kept == self.read && self.added == (0, 0)
     }

@@ -5,8 +5,7 @@ use std::slice;
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyList, PyTuple};
 
-use super::along::Along;
-use super::check::{check_shapes, joined_shape};
+use super::check::{Along, check_shapes, joined_shape};
 use super::fill::fill;
 use crate::convert::plan;
 use crate::convert::record::Record;
@@ -82,7 +81,7 @@ pub(super) fn stack_alike<'py>(
     else {
         return Ok(None);
     };
-    let own = class.own && class.framework.memory_type == target.memory_type;
+    let own = class.own && class.framework.is(target);
     if !own || !matches!(class.role, Role::Array) || placement != Placement::Auto {
         return Ok(None);
     }
@@ -168,7 +167,7 @@ fn open_plain(
     watches: bool,
 ) -> Option<Opened> {
     let class = detect::class_of(array)?;
-    match watches && class.framework.memory_type == target.memory_type {
+    match watches && class.framework.is(target) {
         true => None,
         false => convert::open_plain(array, &class),
     }
@@ -176,13 +175,9 @@ fn open_plain(
 
 /// Returns whether all arrays belong to a framework that joins them faster than we do.
 fn joins_large_itself<'py>(loaded: Loaded<'py>, arrays: &[Bound<'py, PyAny>]) -> bool {
-    let own = |array| {
-        let class = detect::class_of(array);
-        class.is_some_and(|class| class.framework.memory_type == loaded.framework.memory_type)
-    };
     arrays.len() > 1
         && is_better_at_large(loaded, &arrays[0], arrays.len())
-        && arrays.iter().all(own)
+        && arrays.iter().all(|array| detect::is_of(array, loaded.framework))
 }
 
 /// Returns whether a framework joins so many arrays like this one faster than one thread of ours
@@ -280,8 +275,7 @@ impl<'py> Join<'py> {
 
     /// Returns whether an array belongs to the target framework.
     fn is_own(&self, array: &Bound<'py, PyAny>) -> Result<bool> {
-        let own = self.loaded.framework.memory_type;
-        Ok(convert::class_of(array)?.framework.memory_type == own)
+        Ok(convert::class_of(array)?.framework.is(self.loaded.framework))
     }
 
     /// Returns whether all arrays belong to the target, which is a framework that has tracers and

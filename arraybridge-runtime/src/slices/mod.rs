@@ -5,13 +5,11 @@
 //! results of a function fill the buffer as they come: those of slices in [`column`], those of tiles, which
 //! [`grid`] lays out, in [`mosaic`].
 
-mod along;
 mod axes;
 mod check;
 mod column;
 mod fill;
 mod grid;
-mod grow;
 mod join;
 mod layout;
 pub mod lazy;
@@ -41,12 +39,10 @@ use crate::interpreter::progress::Progress;
 use crate::interpreter::tuples;
 use crate::memory::view::Dims;
 use crate::policy::StackPolicy;
-use along::Along;
 pub use axes::{permuted, reshaped};
-use check::{check_shapes, slice_count};
+use check::{Along, check_shapes, slice_count};
 use column::{Column, Images};
 pub use grid::{Grid, Span, Tile, Tiling, index_of};
-pub use grow::Growing;
 use join::{Parts, join, stack_alike};
 pub use layout::Layout;
 pub use mosaic::Mosaic;
@@ -160,7 +156,7 @@ pub fn process<'py>(
     results.merge(py)
 }
 
-/// What is called with a slice, and its index along each leading axis.
+/// A function of a slice, and its index along each leading axis.
 pub type Call<'a, 'py> = dyn FnMut(&[usize], Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> + 'a;
 
 /// How results are merged.
@@ -309,9 +305,7 @@ pub fn region<'py>(
         }
         found => {
             let found = found?;
-            let own = class.framework.memory_type;
-            let is_own = |found: detect::Class| found.framework.memory_type == own;
-            if !class.framework.is_tested && !detect::class_of(&found).is_some_and(is_own) {
+            if !class.framework.is_tested && !detect::is_of(&found, class.framework) {
                 format!("{title} makes no arrays of its own of slices")
             } else if shape::of(&found).is_none_or(|found| found != shape) {
                 // pyclesperanto 0.21 leaves an axis of length one out, or puts it elsewhere, and makes a number of a

@@ -266,7 +266,7 @@ fn iterated<'py>(array: &Bound<'py, PyAny>) -> Way<'py> {
     }
 }
 
-/// Whether a framework's arrays have slices: by its table, or else by their class.
+/// Returns whether a framework's arrays have slices: by its table, or else by their class.
 fn has_slices(array: &Bound<'_, PyAny>, framework: &Framework) -> bool {
     let class = array.get_type();
     let has = |name| class.hasattr(name).unwrap_or(true);

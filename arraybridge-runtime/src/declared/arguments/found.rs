@@ -13,7 +13,7 @@ use crate::interpreter::error::{Error, Failure, Result};
 /// Objects of no framework among the arguments.
 #[derive(Default)]
 pub struct Found<'py> {
-    /// Those that are like arrays, with what was made of them. The same object stays the same array.
+    /// The objects that are like arrays, with what was made of them. The same object stays the same array.
     pub seen: Vec<(Bound<'py, PyAny>, Bound<'py, PyAny>)>,
     /// The first argument, if it is an object that the function is called for part by part.
     pub parted: Option<Bound<'py, PyAny>>,
@@ -28,8 +28,8 @@ pub fn wrappers(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
     py.import(intern!(py, "arraybridge.wrappers"))
 }
 
-/// Whether a function is called for an object part by part: for each variable of a data set, or each block of an array
-/// that is computed later.
+/// Returns whether a function is called for an object part by part: for each variable of a data set, or each block
+/// of an array that is computed later.
 ///
 /// # Errors
 ///

@@ -82,7 +82,7 @@ pub struct ArgumentSlot<'py> {
     is_part: bool,
     /// The use that the declaration makes of it.
     usage: ArrayUsage,
-    /// What parts are read from. The value only has the shape and the dtype then.
+    /// The object that parts are read from. The value only has the shape and the dtype then.
     lazy: Option<Bound<'py, PyAny>>,
 }
 
@@ -181,7 +181,7 @@ pub struct Finder<'a, 'py> {
     pub found: &'a mut Found<'py>,
     /// The function and its declaration.
     pub definition: &'a Definition,
-    /// Whether the call is made part by part.
+    /// True if the call is made part by part.
     pub is_cut: bool,
 }
 
@@ -378,7 +378,7 @@ impl<'py> ArgumentSlot<'py> {
         Ok(ArgumentSlot { value, is_part, ..self.clone() })
     }
 
-    /// What parts are read from, if the array was not read yet.
+    /// The object that parts are read from, if the array was not read yet.
     pub fn lazy(&self) -> Option<&Bound<'py, PyAny>> {
         self.lazy.as_ref()
     }
@@ -415,19 +415,19 @@ impl<'py> ArgumentSlot<'py> {
         self.usage.is_opened()
     }
 
-    /// Whether it is an argument itself, and not in a container.
+    /// Returns whether it is an argument itself, and not in a container.
     pub fn is_argument(&self) -> bool {
         self.element.is_none()
     }
 
-    /// Whether it was made of what the caller passed.
+    /// Returns whether it was made of what the caller passed.
     pub fn is_made(&self) -> bool {
         self.is_part
     }
 
-    /// Whether it belongs to a framework, as an array of any kind.
+    /// Returns whether it belongs to a framework, as an array of any kind.
     pub fn is_of(&self, framework: &Framework) -> bool {
-        self.class.framework.memory_type == framework.memory_type
+        self.class.framework.is(framework)
     }
 
     /// Returns whether it is an array with values of its own, and no trace or gradient depends on

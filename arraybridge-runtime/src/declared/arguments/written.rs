@@ -6,10 +6,9 @@ use pyo3::types::PyEllipsis;
 use super::{ArgumentSlot, ArgumentSlots, has_changed, names, version};
 use crate::convert::{self, Request};
 use crate::declared::definition::{Definition, FunctionKind};
-use crate::framework::device::Placement;
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded;
-use crate::framework::spec::{Framework, Memory};
+use crate::framework::spec::Framework;
 use crate::interpreter::error::{Failure, Result};
 use crate::memory::numpy_array;
 
@@ -64,10 +63,7 @@ impl<'py> Copied<'py> {
         }
         let framework = slot.class.framework;
         let loaded = loaded::load(py, framework)?;
-        let placement = match framework.memory {
-            Memory::Host => Placement::Auto,
-            _ => Placement::On(loaded.device_of(&slot.value)?),
-        };
+        let placement = loaded.placement_of(&slot.value)?;
         let dtype = loaded.dtype(&slot.value);
         let request = Request { placement, dtype, ..Request::default() };
         let values = convert::convert_to(&self.copy, framework, &request)?;

@@ -8,7 +8,7 @@ use crate::framework::shape;
 use crate::interpreter::error::{Error, Result};
 use crate::interpreter::tuples::rebuilt;
 use crate::policy::StackPolicy;
-use crate::slices::{self, Growing};
+use crate::slices::{self, Mosaic, Span};
 
 /// The results of the parts, or one element of each.
 ///
@@ -26,7 +26,8 @@ pub(super) struct Gathered<'a, 'py> {
 
 enum State<'a, 'py> {
     Empty,
-    Growing(Box<Growing<'a, 'py>>),
+    /// The array of the whole, and how much of it along the axis is there.
+    Growing(Box<Mosaic<'a, 'py>>, usize),
     /// The results, or several in one, with the length of their parts.
     Kept(Vec<(Bound<'py, PyAny>, usize)>),
     /// The elements of tuples or lists like this one, which has none of the results.
@@ -53,11 +54,14 @@ impl<'a, 'py> Gathered<'a, 'py> {
         if let State::Empty = self.state {
             self.state = self.start(&result)?;
         }
-        if let State::Growing(growing) = &mut self.state {
-            if shape::length_along(&result, self.axis) == Some(length) && growing.push(&result)? {
+        if let State::Growing(whole, filled) = &mut self.state {
+            let span = Span::plain(self.axis, *filled..*filled + length);
+            let follows = shape::length_along(&result, self.axis) == Some(length);
+            if follows && whole.place_cast(&result, &[span])? {
+                *filled += length;
                 return Ok(());
             }
-            if growing.is_cast() {
+            if whole.is_cast() {
                 // The policy must not be applied twice.
                 let text = "the results of the parts differ in framework, dtype or shape";
                 return Err(Error::Value(text.to_owned()));
@@ -73,7 +77,7 @@ impl<'a, 'py> Gathered<'a, 'py> {
                 results.push((result, length));
                 Ok(())
             }
-            State::Empty | State::Growing(_) => unreachable!("it is neither by now"),
+            State::Empty | State::Growing(..) => unreachable!("it is neither by now"),
         }
     }
 
@@ -90,8 +94,8 @@ impl<'a, 'py> Gathered<'a, 'py> {
                 // A declared concatenation may be of results of any length. One that does not follow its part
                 // cannot join those that were cast, so the policy waits for the whole.
                 let policy = self.policy.take().filter(|_| self.how.is_none());
-                Growing::new(first, self.axis, self.extent, policy)?
-                    .map_or(State::Kept(Vec::new()), |growing| State::Growing(Box::new(growing)))
+                Mosaic::new(first, &[(self.axis, self.extent)], policy)?
+                    .map_or(State::Kept(Vec::new()), |whole| State::Growing(Box::new(whole), 0))
             }
             _ => State::Kept(Vec::new()),
         })
@@ -101,11 +105,10 @@ impl<'a, 'py> Gathered<'a, 'py> {
     #[cold]
     fn keep(&mut self) -> Result<()> {
         let mut results = Vec::new();
-        if let State::Growing(growing) = std::mem::replace(&mut self.state, State::Empty)
-            && growing.filled() > 0
+        if let State::Growing(whole, filled) = std::mem::replace(&mut self.state, State::Empty)
+            && filled > 0
         {
-            let filled = growing.filled();
-            results.push((growing.array()?, filled));
+            results.push((whole.finish_region(Some((self.axis, filled)))?, filled));
         }
         self.state = State::Kept(results);
         Ok(())
@@ -121,7 +124,7 @@ impl<'a, 'py> Gathered<'a, 'py> {
         let axis = self.axis;
         match self.state {
             State::Empty => Err(Error::Value("there are no parts".to_owned())),
-            State::Growing(growing) => growing.array(),
+            State::Growing(whole, _) => whole.finish(),
             State::Elements(like, columns) => {
                 let joined = columns.into_iter().map(Gathered::joined);
                 Ok(rebuilt(&like, joined.collect::<Result<_>>()?)?)

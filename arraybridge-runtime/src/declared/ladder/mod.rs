@@ -289,7 +289,7 @@ pub fn retry<'py>(
     for _ in 0..max_retries {
         let Err(error) = &result else { break };
         let out_of_memory = oom::framework_of(py, error, Some(framework));
-        if out_of_memory.is_none_or(|found| found.memory_type != framework.memory_type) {
+        if out_of_memory.is_none_or(|found| !found.is(framework)) {
             break;
         }
         release::clear_frames(py, error)?;

@@ -14,7 +14,7 @@ use crate::interpreter::error::attempt;
 /// what is cut with it, and everything else.
 pub struct Likeness(pub(super) Vec<Trait>);
 
-/// What calls that are alike have in common.
+/// A trait that calls have in common if they are alike.
 pub(super) enum Trait {
     /// An index, or a number of axes, elements or arguments.
     Number(usize),

@@ -64,9 +64,9 @@ pub(super) fn start<'py>(call: Call<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
 /// The values of steps that are results.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Results {
-    /// Those that a generator yields, and the one that it returns.
+    /// The values that a generator yields, and the one that it returns.
     Yielded,
-    /// The one that is returned. A coroutine yields to its event loop.
+    /// The value that is returned. A coroutine yields to its event loop.
     Returned,
     /// None of them, while an asynchronous generator is closed.
     None,

@@ -17,7 +17,7 @@ pub struct Assembly<'a, 'py> {
     grid: &'a Grid,
     /// The policy of the first array.
     policy: Option<StackPolicy<'a, 'py>>,
-    /// What the first array is written to, if the caller said so.
+    /// The destination of the first array, if the caller said so.
     sink: Option<Sink<'a, 'py>>,
     state: State<'a, 'py>,
 }
@@ -27,9 +27,9 @@ enum State<'a, 'py> {
     /// Every result was None.
     Nothing,
     Mosaic(Box<Mosaic<'a, 'py>>),
-    /// What is kept of each result is written.
+    /// The kept part of each result is written.
     Written(Sink<'a, 'py>),
-    /// What is kept of each result, which the framework joins.
+    /// The kept part of each result, which the framework joins.
     Kept(Vec<Bound<'py, PyAny>>),
     /// Results that are joined as the declaration says.
     Declared(&'a Join, Vec<Bound<'py, PyAny>>),
@@ -179,7 +179,7 @@ fn check_fits(result: &Bound<'_, PyAny>, tile: &[Span]) -> Result<()> {
     Ok(())
 }
 
-/// What is kept of the result of a tile.
+/// The kept part of the result of a tile.
 fn trimmed<'py>(result: &Bound<'py, PyAny>, tile: &[Span]) -> Result<Bound<'py, PyAny>> {
     let trims: SmallVec<[_; 4]> = tile.iter().map(|span| (span.axis, span.trim())).collect();
     slices::region(result, &trims)

@@ -268,7 +268,7 @@ fn place(tile: &Tile, axes: usize) -> String {
 /// How many bytes of the first array are done.
 struct BytesDone {
     total: usize,
-    /// Those of one position along the axes that are cut.
+    /// The bytes of one position along the axes that are cut.
     of_position: usize,
     done: Cell<usize>,
 }

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 
 use super::origin::CallOrigin;
-use super::{Coroutine, Results, Steps, delegate};
+use super::{Coroutine, StepResults, Steps, delegate};
 use crate::declared::arguments::UnboundVersions;
 
 /// An asynchronous generator. Each of its steps is a [`Coroutine`].
@@ -38,7 +38,7 @@ impl AsyncSteps {
         slf: &Bound<'py, Self>,
         method: &str,
         arguments: &Bound<'py, PyTuple>,
-        results: Results,
+        results: StepResults,
     ) -> PyResult<Bound<'py, Coroutine>> {
         let py = slf.py();
         let (inner, origin, versions, is_first) = {
@@ -70,7 +70,7 @@ impl AsyncSteps {
     }
 
     fn __anext__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Coroutine>> {
-        AsyncSteps::step(slf, "__anext__", &PyTuple::empty(slf.py()), Results::Returned)
+        AsyncSteps::step(slf, "__anext__", &PyTuple::empty(slf.py()), StepResults::Returned)
     }
 
     fn asend<'py>(
@@ -81,7 +81,7 @@ impl AsyncSteps {
         let mut origin = slf.try_borrow()?.origin.clone_ref(py);
         let value = origin.receive(value)?;
         slf.try_borrow_mut()?.origin = origin;
-        AsyncSteps::step(slf, "asend", &PyTuple::new(py, [value])?, Results::Returned)
+        AsyncSteps::step(slf, "asend", &PyTuple::new(py, [value])?, StepResults::Returned)
     }
 
     #[pyo3(signature = (*exception))]
@@ -89,11 +89,11 @@ impl AsyncSteps {
         slf: &Bound<'py, Self>,
         exception: &Bound<'py, PyTuple>,
     ) -> PyResult<Bound<'py, Coroutine>> {
-        AsyncSteps::step(slf, "athrow", exception, Results::Returned)
+        AsyncSteps::step(slf, "athrow", exception, StepResults::Returned)
     }
 
     fn aclose<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Coroutine>> {
-        AsyncSteps::step(slf, "aclose", &PyTuple::empty(slf.py()), Results::None)
+        AsyncSteps::step(slf, "aclose", &PyTuple::empty(slf.py()), StepResults::None)
     }
 
     fn __getattr__<'py>(&self, name: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAny>> {

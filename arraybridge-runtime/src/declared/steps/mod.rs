@@ -44,8 +44,8 @@ pub(super) fn start<'py>(call: Call<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
         inner: Some(inner.unbind()),
         origin,
         results: match kind {
-            FunctionKind::Generator => Results::Yielded,
-            _ => Results::Returned,
+            FunctionKind::Generator => StepResults::Yielded,
+            _ => StepResults::Returned,
         },
         can_restart: true,
         versions,
@@ -63,7 +63,7 @@ pub(super) fn start<'py>(call: Call<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
 
 /// The values of steps that are results.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Results {
+enum StepResults {
     /// The values that a generator yields, and the one that it returns.
     Yielded,
     /// The value that is returned. A coroutine yields to its event loop.
@@ -78,7 +78,7 @@ pub struct Steps {
     /// The object that the function returned.
     inner: Option<Py<PyAny>>,
     origin: CallOrigin,
-    results: Results,
+    results: StepResults,
     /// True if the function may be called again when memory runs out.
     can_restart: bool,
     /// The arrays that it could write to.
@@ -98,7 +98,7 @@ impl Steps {
     ) -> PyResult<Bound<'py, PyAny>> {
         let mut origin = {
             let this = slf.try_borrow()?;
-            if this.results != Results::Yielded || value.is_none() {
+            if this.results != StepResults::Yielded || value.is_none() {
                 return Ok(value);
             }
             this.origin.clone_ref(slf.py())
@@ -130,17 +130,17 @@ impl Steps {
         let results = {
             let mut this = slf.try_borrow_mut()?;
             // A new generator would yield the first result once more.
-            this.can_restart &= this.results != Results::Yielded || result.is_err();
+            this.can_restart &= this.results != StepResults::Yielded || result.is_err();
             origin.moved = this.origin.moved;
             this.results
         };
         match result {
-            Ok(value) if results == Results::Yielded => origin.finish(value),
+            Ok(value) if results == StepResults::Yielded => origin.finish(value),
             Err(error)
-                if results != Results::None && error.is_instance_of::<PyStopIteration>(py) =>
+                if results != StepResults::None && error.is_instance_of::<PyStopIteration>(py) =>
             {
                 let value = error.value(py).getattr(intern!(py, "value"))?;
-                if results == Results::Yielded && value.is_none() {
+                if results == StepResults::Yielded && value.is_none() {
                     return Err(error);
                 }
                 Err(PyStopIteration::new_err((origin.finish(value)?.unbind(),)))

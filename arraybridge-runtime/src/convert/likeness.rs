@@ -62,7 +62,7 @@ pub fn is_registered_numpy(data: &Bound<'_, PyAny>) -> bool {
 /// # Errors
 ///
 /// As [`wrapper::opened`].
-pub(super) fn wrapped<'py>(data: &Bound<'py, PyAny>) -> Result<Option<wrapper::Opened<'py>>> {
+pub(super) fn wrapped<'py>(data: &Bound<'py, PyAny>) -> Result<Option<wrapper::NameAndArray<'py>>> {
     if !is_wrapper(data) {
         return Ok(None);
     }

@@ -21,10 +21,10 @@ pub(super) fn is_registered(class: &Bound<'_, PyType>) -> bool {
 ///
 /// What the function raises that the class was registered with.
 #[cold]
-pub(super) fn opened<'py>(data: &Bound<'py, PyAny>) -> Result<Option<Opened<'py>>> {
+pub(super) fn opened<'py>(data: &Bound<'py, PyAny>) -> Result<Option<NameAndArray<'py>>> {
     let wrappers = data.py().import(intern!(data.py(), "arraybridge.wrappers"))?;
     Ok(wrappers.call_method1(intern!(data.py(), "_opened"), (data,))?.extract()?)
 }
 
 /// The name of a class, and the array inside one of its objects.
-pub(super) type Opened<'py> = (String, Option<Bound<'py, PyAny>>);
+pub(super) type NameAndArray<'py> = (String, Option<Bound<'py, PyAny>>);

@@ -8,7 +8,8 @@ use pyo3::types::{PyDict, PyFunction, PyTuple};
 
 use super::Declared;
 use super::arguments::{
-    self, ArgumentSlot, ArgumentSlots, ArrayVersions, Destination, Finder, FittedArguments, Found,
+    self, ArgumentSlot, ArgumentSlots, ArrayVersions, Destination, Finder, FittedArguments,
+    FoundObjects,
 };
 use super::definition::{Definition, FunctionKind};
 use super::options::OutputType;
@@ -37,7 +38,7 @@ pub struct Call<'a, 'py> {
     /// The arrays in both.
     pub slots: ArgumentSlots<'py>,
     /// The objects in both that are no arrays of a framework and are like some.
-    pub found: Found<'py>,
+    pub found: FoundObjects<'py>,
     /// The policy for the dtype of the result.
     pub policy: Policy,
     /// True if memory ran out on an accelerator and the function was called on the host.
@@ -89,7 +90,7 @@ impl<'a, 'py> Call<'a, 'py> {
         policy: Policy,
     ) -> Call<'a, 'py> {
         let (args, kwargs, slots) = (args.clone(), kwargs.cloned(), ArgumentSlots::new());
-        let (fell_back, found) = (Cell::new(false), Found::default());
+        let (fell_back, found) = (Cell::new(false), FoundObjects::default());
         Call {
             py: declared.py(),
             declared,

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyModule, PyTuple};
 
 use super::layout::Layout;
-use super::stack::{Stack, Visit};
+use super::stack::{Stack, VisitSlice};
 use crate::interpreter::error::Result;
 use crate::memory::view::Dims;
 
@@ -99,7 +99,7 @@ impl<'py> Stack<'py> for LazyStack<'_, 'py> {
         Some(self.slice.clone())
     }
 
-    fn each(&self, visit: &mut Visit<'_, 'py>) -> Result<()> {
+    fn each(&self, visit: &mut VisitSlice<'_, 'py>) -> Result<()> {
         for flat in 0..self.lengths.iter().product() {
             // A function without Python frames does not look for an interrupt.
             self.py().check_signals()?;

@@ -43,7 +43,7 @@ pub use axes::{permuted, reshaped};
 use check::{Along, check_shapes, slice_count};
 use column::{Column, Images};
 pub use grid::{Grid, Span, Tile, Tiling, index_of};
-use join::{Parts, join, stack_alike};
+use join::{ToJoin, join, stack_alike};
 pub use layout::Layout;
 pub use mosaic::Mosaic;
 pub use out::{Sink, is_nothing, written};
@@ -101,10 +101,10 @@ pub fn stack<'py>(
         return Ok(stack);
     }
     let seen;
-    let mut parts = Parts::new(slices, target)?;
+    let mut parts = ToJoin::new(slices, target)?;
     if !parts.are_open() {
         seen = as_arrays(slices, target)?;
-        parts = Parts::new(&seen, target)?;
+        parts = ToJoin::new(&seen, target)?;
     }
     if let Some(index) = (0..slices.len()).find(|index| parts.ndim(*index) != Some(2)) {
         return Err(Error::Value(format!(
@@ -132,7 +132,7 @@ pub fn stack<'py>(
 pub fn process<'py>(
     stack: &dyn Stack<'py>,
     merge: &Merge<'_, 'py>,
-    call: &mut Call<'_, 'py>,
+    call: &mut SliceCall<'_, 'py>,
 ) -> Result<Bound<'py, PyAny>> {
     let (py, lengths) = (stack.py(), stack.lengths());
     let count = lengths.iter().product();
@@ -157,7 +157,8 @@ pub fn process<'py>(
 }
 
 /// A function of a slice, and its index along each leading axis.
-pub type Call<'a, 'py> = dyn FnMut(&[usize], Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> + 'a;
+pub type SliceCall<'a, 'py> =
+    dyn FnMut(&[usize], Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> + 'a;
 
 /// How results are merged.
 #[derive(Clone, Copy, Debug, Default)]
@@ -214,13 +215,12 @@ impl<'a, 'py> Results<'a, 'py> {
 
     /// The column for an element of the tuples.
     fn column(&self, py: Python<'py>, output: usize) -> Column<'a, 'py> {
-        let Merge { target, policy, stacks_images, .. } = *self.merge;
-        let images = match (output, stacks_images) {
+        let images = match (output, self.merge.stacks_images) {
             (0, _) => Images::All,
             (_, true) => self.shape.clone().map_or(Images::None, Images::Shape),
             (_, false) => Images::None,
         };
-        Column::new(py, self.count, images, target, policy.filter(|_| output == 0))
+        Column::new(py, self.count, images, self.merge)
     }
 
     fn merge(self, py: Python<'py>) -> Result<Bound<'py, PyAny>> {
@@ -336,7 +336,7 @@ pub fn concatenate<'py>(parts: &[Bound<'py, PyAny>], axis: usize) -> Result<Boun
         return Ok(first);
     }
     let parts = &*as_arrays(parts, target)?;
-    join(Parts::new(parts, target)?, target, Placement::Auto, Along::Axis(axis))
+    join(ToJoin::new(parts, target)?, target, Placement::Auto, Along::Axis(axis))
 }
 
 /// Checks that arrays have one shape, so that an operation on two of them does not broadcast.

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use super::check::Along;
 use super::fill::fill_region;
 use super::grid::Span;
-use super::join::Join;
+use super::join::Joiner;
 use super::whole::Whole;
 use crate::convert::Opened;
 use crate::framework::detect;
@@ -42,7 +42,7 @@ impl<'a, 'py> Mosaic<'a, 'py> {
     ) -> Result<Option<Mosaic<'a, 'py>>> {
         let Some(class) = detect::class_of(first) else { return Ok(None) };
         let Some((axis, _)) = extents.first() else { return Ok(None) };
-        let join = Join::new(first, class.framework, Placement::Auto, Along::Axis(*axis))?;
+        let join = Joiner::new(first, class.framework, Placement::Auto, Along::Axis(*axis))?;
         let Some(opened) = join.open(first)? else { return Ok(None) };
         let view = opened.source.view();
         let mut shape = Dims::from_slice(view.shape());

@@ -7,7 +7,7 @@ use pyo3::types::{PyDict, PyTuple};
 
 use super::found::with_unit_way;
 use super::rebuild::rebuild;
-use super::written::{self, Copied};
+use super::written::{self, WrittenCopy};
 use super::{ArgumentSlot, ArgumentSlots, ArrayVersions, leaves, names};
 use crate::convert::plan::Route;
 use crate::convert::{self, Request, trace};
@@ -44,7 +44,7 @@ pub struct FittedArguments<'py> {
     /// The accelerator of the call, if there was a choice.
     pub device: Option<Device>,
     /// Copies that the function receives and could write to.
-    copies: Vec<Copied<'py>>,
+    copies: Vec<WrittenCopy<'py>>,
 }
 
 impl<'py> FittedArguments<'py> {
@@ -78,7 +78,7 @@ impl<'py> FittedArguments<'py> {
     ///
     /// # Errors
     ///
-    /// The errors of [`Copied::write_back`].
+    /// The errors of [`WrittenCopy::write_back`].
     #[inline]
     pub fn write_back(&self, definition: &Definition, slots: &ArgumentSlots<'py>) -> Result<()> {
         let target = definition.options.input;
@@ -278,7 +278,7 @@ impl<'py> Fitter<'_, 'py> {
             (Some(value), is_shared)
         };
         if let Some(copy) = value.as_ref().filter(|_| !is_shared) {
-            fitted.copies.extend(Copied::new(self.definition, target, (index, slot), copy));
+            fitted.copies.extend(WrittenCopy::new(self.definition, target, (index, slot), copy));
         }
         let value = value.or_else(|| slot.is_part.then(|| slot.value.clone()));
         if is_shared && self.definition.options.retries() && slot.class.is_array() {

@@ -12,7 +12,7 @@ use crate::interpreter::error::{Error, Failure, Result};
 
 /// Objects of no framework among the arguments.
 #[derive(Default)]
-pub struct Found<'py> {
+pub struct FoundObjects<'py> {
     /// The objects that are like arrays, with what was made of them. The same object stays the same array.
     pub seen: Vec<(Bound<'py, PyAny>, Bound<'py, PyAny>)>,
     /// The first argument, if it is an object that the function is called for part by part.

@@ -28,7 +28,7 @@ use crate::slices::{self, lazy};
 use found::is_parted;
 
 pub use fit::{Destination, FittedArguments, call_placement, fit};
-pub use found::{Found, wrappers};
+pub use found::{FoundObjects, wrappers};
 pub use lead::choice;
 pub use names::{in_place, of_argument};
 pub use versions::{ArrayVersions, UnboundVersions, has_changed, version};
@@ -138,7 +138,7 @@ pub fn find_sent<'py>(
     let mut slots = ArgumentSlots::new();
     if definition.options.arrays.is_none() {
         let (key, usage) = (ArgumentKey::Positional(0), ArrayUsage::Converted);
-        let found = &mut Found::default();
+        let found = &mut FoundObjects::default();
         let mut finder = Finder { slots: &mut slots, found, definition, is_cut: false };
         finder.find_in(Argument { key, usage, order: 0 }, value.clone())?;
     }
@@ -178,7 +178,7 @@ pub struct Finder<'a, 'py> {
     /// The arrays.
     pub slots: &'a mut ArgumentSlots<'py>,
     /// The objects that are no arrays of a framework and are like some.
-    pub found: &'a mut Found<'py>,
+    pub found: &'a mut FoundObjects<'py>,
     /// The function and its declaration.
     pub definition: &'a Definition,
     /// True if the call is made part by part.

@@ -13,7 +13,7 @@ use crate::interpreter::error::{Failure, Result};
 use crate::memory::numpy_array;
 
 /// A copy of a caller's array that the function receives.
-pub struct Copied<'py> {
+pub struct WrittenCopy<'py> {
     /// The index of the array's slot.
     pub index: usize,
     copy: Bound<'py, PyAny>,
@@ -21,7 +21,7 @@ pub struct Copied<'py> {
     version: Option<i64>,
 }
 
-impl<'py> Copied<'py> {
+impl<'py> WrittenCopy<'py> {
     /// Notes a copy, if it could be told whether the function writes to it. A declaration that asks for copies, or for
     /// another dtype, says that the function has arrays of its own.
     pub fn new(
@@ -29,7 +29,7 @@ impl<'py> Copied<'py> {
         target: &'static Framework,
         (index, slot): (usize, &ArgumentSlot<'py>),
         copy: &Bound<'py, PyAny>,
-    ) -> Option<Copied<'py>> {
+    ) -> Option<WrittenCopy<'py>> {
         let options = &definition.options;
         let is_own = options.copy == Some(true) || options.input_dtype.is_some();
         let is_fixed = slot.class.framework.immutable || is_read_only(&slot.value);
@@ -39,7 +39,7 @@ impl<'py> Copied<'py> {
         let version = version(target, copy);
         let is_declared = names::is_among(definition, &slot.key, &options.writes);
         let copy = copy.clone();
-        (is_declared || version.is_some()).then_some(Copied { index, copy, version })
+        (is_declared || version.is_some()).then_some(WrittenCopy { index, copy, version })
     }
 
     /// Writes the copy back, if the function has written to it.

@@ -21,10 +21,10 @@ pub(super) struct Gathered<'a, 'py> {
     extent: usize,
     /// The policy of the first array.
     policy: Option<StackPolicy<'a, 'py>>,
-    state: State<'a, 'py>,
+    state: Gathering<'a, 'py>,
 }
 
-enum State<'a, 'py> {
+enum Gathering<'a, 'py> {
     Empty,
     /// The array of the whole, and how much of it along the axis is there.
     Growing(Box<Mosaic<'a, 'py>>, usize),
@@ -41,7 +41,7 @@ impl<'a, 'py> Gathered<'a, 'py> {
         extent: usize,
         policy: Option<StackPolicy<'a, 'py>>,
     ) -> Gathered<'a, 'py> {
-        Gathered { how, axis, extent, policy, state: State::Empty }
+        Gathered { how, axis, extent, policy, state: Gathering::Empty }
     }
 
     /// Takes in the result of the next part.
@@ -51,10 +51,10 @@ impl<'a, 'py> Gathered<'a, 'py> {
     /// [`Error::Value`] when the structure differs from that of the results before, or from `join`; when
     /// a result is unlike those before, which were cast.
     pub fn add(&mut self, result: Bound<'py, PyAny>, length: usize) -> Result<()> {
-        if let State::Empty = self.state {
+        if let Gathering::Empty = self.state {
             self.state = self.start(&result)?;
         }
-        if let State::Growing(whole, filled) = &mut self.state {
+        if let Gathering::Growing(whole, filled) = &mut self.state {
             let span = Span::plain(self.axis, *filled..*filled + length);
             let follows = shape::length_along(&result, self.axis) == Some(length);
             if follows && whole.place_cast(&result, &[span])? {
@@ -69,25 +69,25 @@ impl<'a, 'py> Gathered<'a, 'py> {
             self.keep()?;
         }
         match &mut self.state {
-            State::Elements(like, columns) => {
+            Gathering::Elements(like, columns) => {
                 let elements = join::elements(&result, like)?;
                 columns.iter_mut().zip(elements).try_for_each(|(column, x)| column.add(x, length))
             }
-            State::Kept(results) => {
+            Gathering::Kept(results) => {
                 results.push((result, length));
                 Ok(())
             }
-            State::Empty | State::Growing(..) => unreachable!("it is neither by now"),
+            Gathering::Empty | Gathering::Growing(..) => unreachable!("it is neither by now"),
         }
     }
 
     /// Chooses what becomes of results like the first one.
-    fn start(&mut self, first: &Bound<'py, PyAny>) -> Result<State<'a, 'py>> {
+    fn start(&mut self, first: &Bound<'py, PyAny>) -> Result<Gathering<'a, 'py>> {
         if let Some((like, joins)) = join::parts(first, self.how)? {
             // The policy is for the first array, which is sought only in the first place.
             let mut policy = self.policy.take();
             let column = |how| Gathered::new(how, self.axis, self.extent, policy.take());
-            return Ok(State::Elements(like, joins.into_iter().map(column).collect()));
+            return Ok(Gathering::Elements(like, joins.into_iter().map(column).collect()));
         }
         Ok(match self.how {
             None | Some(Join::Concatenate) => {
@@ -95,9 +95,11 @@ impl<'a, 'py> Gathered<'a, 'py> {
                 // cannot join those that were cast, so the policy waits for the whole.
                 let policy = self.policy.take().filter(|_| self.how.is_none());
                 Mosaic::new(first, &[(self.axis, self.extent)], policy)?
-                    .map_or(State::Kept(Vec::new()), |whole| State::Growing(Box::new(whole), 0))
+                    .map_or(Gathering::Kept(Vec::new()), |whole| {
+                        Gathering::Growing(Box::new(whole), 0)
+                    })
             }
-            _ => State::Kept(Vec::new()),
+            _ => Gathering::Kept(Vec::new()),
         })
     }
 
@@ -105,12 +107,13 @@ impl<'a, 'py> Gathered<'a, 'py> {
     #[cold]
     fn keep(&mut self) -> Result<()> {
         let mut results = Vec::new();
-        if let State::Growing(whole, filled) = std::mem::replace(&mut self.state, State::Empty)
+        if let Gathering::Growing(whole, filled) =
+            std::mem::replace(&mut self.state, Gathering::Empty)
             && filled > 0
         {
             results.push((whole.finish_region(Some((self.axis, filled)))?, filled));
         }
-        self.state = State::Kept(results);
+        self.state = Gathering::Kept(results);
         Ok(())
     }
 
@@ -123,13 +126,13 @@ impl<'a, 'py> Gathered<'a, 'py> {
     pub fn joined(self) -> Result<Bound<'py, PyAny>> {
         let axis = self.axis;
         match self.state {
-            State::Empty => Err(Error::Value("there are no parts".to_owned())),
-            State::Growing(whole, _) => whole.finish(),
-            State::Elements(like, columns) => {
+            Gathering::Empty => Err(Error::Value("there are no parts".to_owned())),
+            Gathering::Growing(whole, _) => whole.finish(),
+            Gathering::Elements(like, columns) => {
                 let joined = columns.into_iter().map(Gathered::joined);
                 Ok(rebuilt(&like, joined.collect::<Result<_>>()?)?)
             }
-            State::Kept(results) => {
+            Gathering::Kept(results) => {
                 if self.how.is_none() {
                     check_followers(&results, axis)?;
                 }

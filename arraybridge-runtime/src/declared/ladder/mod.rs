@@ -6,11 +6,11 @@
 mod gathered;
 mod host;
 mod join;
-mod likeness;
 mod release;
 mod room;
 mod rung;
 mod split;
+mod traits;
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

@@ -12,7 +12,7 @@ use crate::interpreter::error::attempt;
 
 /// The arguments of a call: the frameworks, dtypes and shapes of the arrays, but not how long the lead is and
 /// what is cut with it, and everything else.
-pub struct Likeness(pub(super) Vec<Trait>);
+pub struct Traits(pub(super) Vec<Trait>);
 
 /// A trait that calls have in common if they are alike.
 pub(super) enum Trait {
@@ -25,9 +25,9 @@ pub(super) enum Trait {
     Value(Py<PyAny>),
 }
 
-impl Likeness {
+impl Traits {
     /// Returns whether two calls are alike.
-    pub fn is_like(&self, py: Python<'_>, other: &Likeness) -> bool {
+    pub fn is_like(&self, py: Python<'_>, other: &Traits) -> bool {
         self.0.len() == other.0.len()
             && self.0.iter().zip(&other.0).all(|(one, other)| one.is_like(py, other))
     }
@@ -75,12 +75,12 @@ const MOST_KNOWN: usize = 4;
 pub struct Room {
     was_short: AtomicBool,
     /// The last ones, which are not like each other.
-    known: Mutex<VecDeque<Arc<Known>>>,
+    known: Mutex<VecDeque<Arc<KnownCalls>>>,
 }
 
 /// The known facts about calls that are alike.
-pub struct Known {
-    likeness: Likeness,
+pub struct KnownCalls {
+    traits: Traits,
     /// The longest part that fitted.
     part: AtomicUsize,
     /// The shortest lead that had to be split.
@@ -102,15 +102,15 @@ impl Room {
     }
 
     /// The known facts about calls like this one.
-    pub(super) fn known(&self, py: Python<'_>, likeness: &Likeness) -> Option<Arc<Known>> {
+    pub(super) fn known(&self, py: Python<'_>, traits: &Traits) -> Option<Arc<KnownCalls>> {
         // To compare them may run Python code, for which the lock must not be held.
         let known = self.known.try_lock().ok()?.clone();
-        known.into_iter().find(|known| known.likeness.is_like(py, likeness))
+        known.into_iter().find(|known| known.traits.is_like(py, traits))
     }
 
     /// Notes a call that had to be split.
-    pub(super) fn note_split(&self, py: Python<'_>, split: Known) {
-        if let Some(known) = self.known(py, &split.likeness) {
+    pub(super) fn note_split(&self, py: Python<'_>, split: KnownCalls) {
+        if let Some(known) = self.known(py, &split.traits) {
             known.part.store(split.part(), Ordering::Relaxed);
             known.exceeded.fetch_min(split.exceeded.into_inner(), Ordering::Relaxed);
             return;
@@ -124,7 +124,7 @@ impl Room {
     }
 
     /// Forgets calls for which the whole fits now.
-    pub(super) fn forget(&self, known: &Arc<Known>) {
+    pub(super) fn forget(&self, known: &Arc<KnownCalls>) {
         if let Ok(mut all) = self.known.try_lock() {
             all.retain(|other| !Arc::ptr_eq(other, known));
             self.was_short.store(!all.is_empty(), Ordering::Relaxed);
@@ -138,15 +138,15 @@ impl Room {
     /// Any error that the visitor returns.
     pub fn visit(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         let Ok(all) = self.known.try_lock() else { return Ok(()) };
-        all.iter().try_for_each(|known| known.likeness.visit(visit))
+        all.iter().try_for_each(|known| known.traits.visit(visit))
     }
 }
 
-impl Known {
+impl KnownCalls {
     /// A lead of this length had to be split, and the parts that gave the result had that one.
-    pub(super) fn new(likeness: Likeness, extent: usize, part: usize) -> Known {
+    pub(super) fn new(traits: Traits, extent: usize, part: usize) -> KnownCalls {
         let (part, exceeded) = (AtomicUsize::new(part), AtomicUsize::new(extent));
-        Known { likeness, part, exceeded, split: AtomicUsize::new(0) }
+        KnownCalls { traits, part, exceeded, split: AtomicUsize::new(0) }
     }
 
     /// The longest part that fitted.

@@ -1,9 +1,9 @@
-//! The likeness of a call, read from its arguments.
+//! The traits of a call, read from its arguments.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyWeakrefReference};
 
-use super::room::{Likeness, Trait};
+use super::room::{Trait, Traits};
 use crate::declared::arguments::{ArgumentKey, ArgumentSlots};
 use crate::declared::call::Call;
 use crate::framework::shape;
@@ -14,14 +14,14 @@ use crate::interpreter::error::attempt;
 /// A call with more than this is like no other one: to compare it would take too long.
 const MOST_TRAITS: usize = 256;
 
-impl Likeness {
-    /// The likeness of a call whose lead is cut along an axis; `None` if it cannot be compared.
+impl Traits {
+    /// The traits of a call whose lead is cut along an axis; `None` if it cannot be compared.
     pub fn of<'py>(
         call: &Call<'_, 'py>,
         slots: &ArgumentSlots<'py>,
         axis: usize,
-    ) -> Option<Likeness> {
-        let mut found = Likeness(Vec::new());
+    ) -> Option<Traits> {
+        let mut found = Traits(Vec::new());
         for (index, slot) in slots.iter().enumerate() {
             let mut shape = shape::of(&slot.value)?;
             if index == 0 || call.is_sliced(slot) {

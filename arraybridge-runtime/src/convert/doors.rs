@@ -8,7 +8,7 @@ use super::likeness::wrapped;
 use super::likes::expect_shared;
 use super::pair::Pair;
 use super::plan::Route;
-use super::prepare::{Reads, decide, prepare, prepare_object};
+use super::prepare::{Foreign, Reads, decide, prepare};
 use super::record::{Record, within};
 use super::registry::Converter;
 use super::request::{Asked, Request};
@@ -124,7 +124,7 @@ fn explain_as_it_is(
     let _context = ends.change_current().then(driver::keep_current);
     let prepared = match &class {
         Some(class) => prepare(ends, &Asked { data, class, request }, &mut slot),
-        None => prepare_object(data, target, request, &mut slot, Reads::Later),
+        None => Foreign { data, target, request }.prepare(&mut slot, Reads::Later),
     };
     let prepared = prepared.map_err(|error| ends.name_in(error))?;
     Ok(prepared.description().record(&prepared.plan, 0))

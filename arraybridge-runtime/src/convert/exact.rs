@@ -1,4 +1,4 @@
-//! Whether a framework's operations on an accelerator compute the same values as the kernels.
+//! The comparison of a framework's operations on an accelerator with the kernels: both have to compute the same values.
 //!
 //! Libraries round differently, and lack operations for some dtypes. So the operations are run once
 //! for each pair of dtypes, on a handful of edge values, and used from then on if every bit agrees.

@@ -1,4 +1,4 @@
-//! What a table says of arrays that its framework has: how they are copied and sliced, tried out.
+//! The trial of what a table says of arrays that its framework has: how they are copied and sliced.
 //!
 //! Before the first copy of a dtype by `copy`, and before the first slices, a small array is copied or sliced the
 //! same way. A dtype that the framework refuses to make is not tried.

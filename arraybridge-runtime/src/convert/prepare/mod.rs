@@ -22,7 +22,7 @@ use own::prepare_own;
 
 pub(super) use decide::decide;
 pub use decide::explain_refusal;
-pub(super) use foreign::{Reads, prepare_object};
+pub(super) use foreign::{Foreign, Reads};
 
 /// Gathers the facts of an array and makes the plan.
 pub(in crate::convert) fn prepare<'a, 'py>(

@@ -53,20 +53,20 @@ mod carry_out;
 mod likes;
 pub mod registry;
 
+mod planned;
+
 mod doors;
-mod graph;
 
 mod narrow;
 
 pub(crate) use available::{dtypes, missing_dtype};
 pub use class::class_of;
 pub use commitment::Commitment;
-pub use doors::deliver;
+pub use doors::{cast_in_graph, convert_to, explain};
 pub(crate) use errors::forbidden_copy;
 pub use execute::make_array;
 pub use foreign::{open_any, open_on_host, open_to_hold};
 pub use gradient::{expect_no_gradient, warn_if_detached};
-pub use graph::{cast_in_graph, convert_to, explain};
 pub(crate) use libraries::meaning;
 pub use likeness::{
     as_numpy, forget_classes, is_buffer, is_like_array, is_registered_numpy, is_wrapper,
@@ -75,6 +75,7 @@ pub use likes::{as_array, scalar_as_array, seen_as_array};
 pub use narrow::{Narrowing, convert_labelled, convert_narrowed, narrowed};
 pub use own_cast::{OwnCast, integer_range};
 pub use pin::pin;
+pub use planned::deliver;
 pub use prepare::explain_refusal;
 pub use request::Request;
 pub use slot::{Opened, fresh};

@@ -4,9 +4,9 @@ use pyo3::prelude::*;
 
 use super::available::{dtypes, nearest};
 use super::class::class_of;
-use super::doors::convert_routed;
-use super::graph::convert_to;
+use super::doors::convert_to;
 use super::plan::Route;
+use super::planned::convert_routed;
 use super::request::Request;
 use super::{errors, trace};
 use crate::framework::detect;

@@ -35,7 +35,8 @@ pub fn reshaped<'py>(array: &Bound<'py, PyAny>, lengths: &[usize]) -> Result<Bou
     rearranged(array, &["reshape"], lengths, |_| Some(lengths.into()))
 }
 
-/// The result of a function of the framework's namespace for an array, or of NumPy's if the framework has no such function.
+/// The result of a function of the framework's namespace for an array, or of NumPy's if the framework has no such
+/// function.
 fn rearranged<'py>(
     array: &Bound<'py, PyAny>,
     names: &[&str],

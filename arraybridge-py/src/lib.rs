@@ -159,7 +159,7 @@ type Asked<'a, 'py> = (
     Option<&'a Bound<'py, PyAny>>,
 );
 
-/// What a function of `arraybridge.wrappers` makes of the arguments of `convert`.
+/// The result of a function of `arraybridge.wrappers` for the arguments of `convert`.
 #[cold]
 fn kept<'py>(function: &str, asked: Asked<'_, 'py>) -> Result<Bound<'py, PyAny>> {
     let wrappers = asked.0.py().import("arraybridge.wrappers")?;

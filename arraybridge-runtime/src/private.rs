@@ -50,8 +50,8 @@ pub mod package {
     pub use crate::convert::record::Record;
     pub use crate::convert::trace::{NoCopy, Trace, or_always_copy};
     pub use crate::convert::{
-        Narrowing, Request, as_array, class_of, convert_labelled, forget_classes, is_buffer,
-        is_like_array, is_registered_numpy, scalar_as_array,
+        Narrowing, Request, as_array, class_of, convert_labelled, convert_to, explain,
+        forget_classes, is_buffer, is_like_array, is_registered_numpy, scalar_as_array,
     };
     pub use crate::cuda::thread_stream::ThreadStream;
     pub use crate::declared::{Declared, Decorator, declare, memory_types};
@@ -61,7 +61,7 @@ pub mod package {
     pub use crate::framework::spec::{DType, Framework, Memory};
     pub use crate::interpreter::error::{Error, Result};
     pub use crate::interpreter::progress::ShowProgress;
-    pub use crate::policy::{Conversion, DtypePolicy, Lead, Narrow, Policy, convert_to, explain};
+    pub use crate::policy::{Conversion, DtypePolicy, Lead, Narrow, Policy};
     pub use crate::tensor::add_class as add_tensor_class;
 
     /// Cached memory, and what counts as out of memory.

@@ -3,24 +3,11 @@
 //! `arraybridge._function` makes them. They have their [`Declared`] in a closure and call it. CPython 3.12
 //! and later call a vectorcall of ours instead of their code, unless a tool looks at every frame.
 
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyTuple;
 
 use super::Declared;
 use crate::interpreter::error::Result;
-use crate::interpreter::function_code;
-
-/// Returns whether an object is a Python function.
-///
-/// # Errors
-///
-/// Any exception that Python raises.
-pub(super) fn is_one(object: &Bound<'_, PyAny>) -> PyResult<bool> {
-    static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    Ok(object.get_type().is(CLASS.import(object.py(), "types", "FunctionType")?))
-}
 
 /// A Python function that looks like `function` and calls `declared`.
 ///
@@ -36,18 +23,6 @@ pub(super) fn calling<'py>(
     let calling = make.call1((declared, function))?;
     fast::install(&calling);
     Ok(calling)
-}
-
-/// The declared function behind a function that [`calling`] has made, here or in a process that
-/// pickled it by value.
-pub(super) fn called<'py>(function: &Bound<'py, PyAny>) -> Option<Bound<'py, Declared>> {
-    let py = function.py();
-    if !is_one(function).ok()? || !function_code::is_ours(&function.getattr("__code__").ok()?) {
-        return None;
-    }
-    let closure = function.getattr(intern!(py, "__closure__")).ok()?.cast_into::<PyTuple>().ok()?;
-    let contents = closure.get_item(0).ok()?.getattr(intern!(py, "cell_contents")).ok()?;
-    contents.cast_into().ok()
 }
 
 /// The vectorcall. CPython 3.11 runs the code of every Python function, and the stable interface does not

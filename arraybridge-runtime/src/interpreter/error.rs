@@ -12,6 +12,11 @@ use pyo3::types::PyType;
 use super::{function_code, interrupt};
 pub use crate::error::{ConversionError, Error, Failure, Result};
 
+/// An object in a message, by its repr.
+pub fn shown(object: &Bound<'_, PyAny>) -> String {
+    object.repr().map(|text| text.to_string()).unwrap_or_default()
+}
+
 /// An exception's class and the first line of its message. Frameworks append C++ stack traces.
 pub fn first_line(py: Python<'_>, error: &PyErr) -> String {
     let text = error.value(py).to_string();

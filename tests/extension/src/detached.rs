@@ -172,10 +172,15 @@ fn watched(interrupt: &Interrupt, panics: bool) -> usize {
     interrupt.watch(|| if panics { panic!("the work failed") } else { 7 })
 }
 
-/// Sums an array, and looks for interrupts until it finds one or the limit is over. Bools are copied, as for any
-/// function while which Python code may run.
+/// The address of a mask, which is copied, as for any function during which Python code may run.
 #[memory_type(numpy)]
 fn mask_of_a_long_function(mask: ArrayViewD<'_, bool>, interrupt: &Interrupt) -> usize {
     let _ = interrupt;
     mask.as_ptr() as usize
+}
+
+/// The first and the last element.
+#[memory_type(numpy, cast, detach = copy)]
+fn ends_detached(data: ArrayView1<'_, f32>) -> (f32, f32) {
+    (data[0], data[data.len() - 1])
 }

@@ -87,6 +87,30 @@ def test_an_array_that_is_copied_anyway_is_copied_before_others_run(ext, change)
     assert results == [(array.size, array.size)]
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_no_python_code_writes_to_an_array_while_it_is_copied(ext, dtype):
+    # Other threads would have the time for thousands of rounds while this many elements are copied.
+    data = np.zeros(1 << 24, dtype)
+    done = threading.Event()
+
+    def write():
+        number = 0
+        while not done.is_set():
+            number += 1
+            data[0] = number
+            data[-1] = number
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        for _ in range(5):
+            first, last = ext.ends_detached(data)
+            assert first - last in (0, 1)
+    finally:
+        done.set()
+        thread.join()
+
+
 def test_only_arrays_that_others_could_write_to_are_copied(ext):
     for framework in ("jax", "tensorflow"):
         if framework in bridges.INSTALLED:

@@ -147,9 +147,8 @@ pub fn element(ty: &Type) -> Option<String> {
 /// Python object, a value of a type that may hold one, or the token that lets handlers of signals run.
 pub fn takes_python(argument: &Argument, elements: Option<&Elements>) -> bool {
     match argument.kind {
-        Kind::Python | Kind::Object(_) | Kind::Receiver(_) | Kind::Class(_) | Kind::Interrupt => {
-            true
-        }
+        Kind::Python | Kind::Object(_) | Kind::Receiver(_) | Kind::Class(_) => true,
+        Kind::Interrupt => true,
         Kind::Value => !is_plain(&argument.ty, elements),
         Kind::Stream | Kind::Device | Kind::Array => false,
     }

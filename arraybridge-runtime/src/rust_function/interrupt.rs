@@ -4,9 +4,9 @@
 //! of the call attaches and asks, now and then. Other threads learn of it by the token, and never wait for the
 //! interpreter: the thread of the call may be attached while it waits for them.
 
+use std::cell::Cell;
 use std::panic::resume_unwind;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
@@ -19,6 +19,11 @@ use crate::interpreter::interrupt;
 
 /// The time between two looks for signals. To attach takes up to 5 ms while other threads run Python code.
 const INTERVAL: Duration = Duration::from_millis(50);
+
+thread_local! {
+    /// The time when this thread last looked for signals, in any call: short calls in a row attach no more often.
+    static LOOKED: Cell<Option<Instant>> = const { Cell::new(None) };
+}
 
 /// A token that a long function polls, so that Ctrl-C ends it.
 ///
@@ -50,9 +55,6 @@ const INTERVAL: Duration = Duration::from_millis(50);
 pub struct Interrupt {
     /// The thread that made the call and looks for signals.
     thread: Option<ThreadId>,
-    start: Instant,
-    /// The time of the last look, in nanoseconds after the start.
-    last: AtomicU64,
     raised: OnceLock<PyErr>,
 }
 
@@ -65,8 +67,7 @@ impl Default for Interrupt {
 
 impl Interrupt {
     fn of(thread: Option<ThreadId>) -> Interrupt {
-        let (last, raised) = Default::default();
-        Interrupt { thread, start: Instant::now(), last, raised }
+        Interrupt { thread, raised: OnceLock::new() }
     }
 
     /// Returns an error if the call shall end. It reads a clock, and looks for signals 20 times a second.
@@ -105,8 +106,8 @@ impl Interrupt {
     }
 
     fn is_due(&self) -> bool {
-        let last = Duration::from_nanos(self.last.load(Ordering::Relaxed));
-        self.start.elapsed() >= last + INTERVAL && self.thread == Some(thread::current().id())
+        LOOKED.get().is_none_or(|last| last.elapsed() >= INTERVAL)
+            && self.thread == Some(thread::current().id())
     }
 
     #[cold]
@@ -114,8 +115,7 @@ impl Interrupt {
         if self.raised.get().is_none() {
             let raised = Python::try_attach(|py| py.check_signals().err()).flatten();
             // After a wait for the interpreter the work comes first.
-            let now = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            self.last.store(now, Ordering::Relaxed);
+            LOOKED.set(Some(Instant::now()));
             let Some(error) = raised else { return Ok(()) };
             // Only this thread looks, and it found nothing before.
             let _ = self.raised.set(error);

@@ -37,9 +37,9 @@ pub use crate::framework::spec::*;
 pub use crate::interpreter::error::{Error, Result};
 pub use crate::memory::element::Element;
 pub use crate::rust_function::{
-    Argument, Attached, Attempt, Binding, Call, Constrained, Detachable, FunctionEntry, GiveTuple,
-    GiveValue, Method, NamedTuple, Opaque, Parameter, Returns, Scalar, Setting, Trampoline,
-    TupleClass, TupleEntry, Usage, class_of,
+    Argument, Attached, Attempt, Binding, Call, Constrained, Detach, Detachable, FunctionEntry,
+    GiveTuple, GiveValue, Method, NamedTuple, Opaque, Parameter, Returns, Scalar, Setting,
+    Trampoline, TupleClass, TupleEntry, Usage, class_of,
 };
 
 /// The parts of which the package's own extension module, the benchmark of the kernels and the

@@ -58,7 +58,7 @@ PYTEST := -m pytest -n 2 --dist loadfile
 
 .NOTPARALLEL:
 .PHONY: help demo demo-all pipeline gallery test test-rust test-cupy test-python test-without-shortcuts test-oldest test-newest wheel wheels seventh tables gpu \
-	gpu-wheel simulated-cuda simulated-wheel simulated-calls test-simulated-gpu examples consumer upstream dask ray docs screenshots figures mutants sanitize sanitize-threads sanitize-python valgrind miri lifetime soak fuzz conformance supply-chain public-api bench authors workloads lint platforms clean
+	gpu-wheel simulated-cuda simulated-wheel simulated-calls test-simulated-gpu mutants-simulated-gpu examples consumer upstream dask ray docs screenshots figures mutants sanitize sanitize-threads sanitize-python valgrind miri lifetime soak fuzz conformance supply-chain public-api bench authors workloads lint platforms clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 24
@@ -153,8 +153,9 @@ SECONDS := 600
 
 soak: wheel $(OPENCL_ENV) ## use the package from 16 threads for SECONDS (600), and check values, memory and descriptors
 	@$(with_opencl) $(VENV)/bin/python tests/soak/soak.py --seconds $$(( $(SECONDS) / 2 ))
+	@$(VENV)/bin/python tests/soak/shared.py --seconds $$(( $(SECONDS) / 8 ))
 	@for program in shutdown fork interpreter deleters; do \
-		echo "$$program"; $(VENV)/bin/python tests/soak/endings.py $$program $$(( $(SECONDS) / 8 )); \
+		echo "$$program"; $(VENV)/bin/python tests/soak/endings.py $$program $$(( $(SECONDS) / 16 )); \
 	done
 
 # rustc has what cargo-fuzz uses, but not as a stable option. Each target gets SECONDS, and goes on with what it found
@@ -259,6 +260,10 @@ test-simulated-gpu: simulated-cuda ## the tests that need a GPU, on two simulate
 
 simulated-calls: simulated-cuda simulated-wheel ## write the table of CUDA calls in docs/simulated-gpu.md
 	@$(with_simulated_cuda) tests/simulated_cuda/calls_table.py --write
+
+# As `make mutants`, with the tests that the mutants have on the simulation.
+mutants-simulated-gpu: simulated-cuda ## break the rules of streams and devices one by one, and check that a test on the simulated CUDA fails
+	@$(SIMULATED_VENV)/bin/python tests/tools/mutants.py --simulated
 
 # Not a release build, so that it takes less long and checks more.
 simulated-wheel: $(SIMULATED_STAMP)
@@ -444,12 +449,16 @@ lint: wheel ## check formatting, lints and type stubs
 
 PLATFORMS := aarch64-unknown-linux-gnu aarch64-apple-darwin x86_64-pc-windows-msvc
 
-platforms: ## check that the package compiles for the other platforms of a release; needs rustup
+platforms: ## check that the package compiles for other platforms (needs rustup), and for a free-threaded CPython
 	@for platform in $(PLATFORMS); do \
 		rustup --quiet target add $$platform || { echo "$$platform is not checked: rustup cannot install it"; continue; }; \
 		RUSTFLAGS="-A dead_code" PYO3_CROSS=1 PYO3_CROSS_PYTHON_VERSION=3.11 \
 		$(CARGO) check --quiet --target $$platform -p arraybridge-py || exit 1; \
 	done
+	@mkdir -p build
+	@printf '%s\n' implementation=CPython version=3.14 shared=true pointer_width=64 build_flags=Py_GIL_DISABLED \
+		suppress_build_script_link_lines=true > build/cp314t.txt
+	@PYO3_CONFIG_FILE=$(CURDIR)/build/cp314t.txt $(CARGO) check --quiet --target-dir build/cp314t -p arraybridge-py
 
 clean: ## remove everything that make and the builds created
 	rm -rf build target $(VENV) $(DEMO_VENV) $(SEVENTH_VENV) $(TABLES_VENV) $(OLDEST_VENV) $(GPU_VENV) $(SIMULATED_VENV) $(DOCS_VENV) $(DASK_VENV) $(RAY_VENV) $(CONSUMER_VENV) \

@@ -131,6 +131,8 @@ pub enum Kind {
     Stream,
     /// The device of the call.
     Device,
+    /// The token that the function polls for interrupts.
+    Interrupt,
     /// A view or a tensor.
     Array,
     /// A Python object; `true` for one behind a reference.
@@ -142,7 +144,7 @@ pub enum Kind {
 impl Kind {
     /// Returns whether the call provides it, so that Python sees no such parameter.
     pub fn is_injected(self) -> bool {
-        matches!(self, Kind::Python | Kind::Stream | Kind::Device)
+        matches!(self, Kind::Python | Kind::Stream | Kind::Device | Kind::Interrupt)
     }
 
     /// Returns whether it is the interpreter's, and can be used only while attached to it.

@@ -72,6 +72,7 @@ pub fn frameworks(input: TokenStream) -> TokenStream {
 /// | `contiguous(image)` | the array is in row-major order, else a copy that is; if it is written to, it is refused |
 /// | `no_copy(image)` | an array that would have to be copied is refused |
 /// | `detach` | the function runs detached from the interpreter, unless others can write to its arrays |
+/// | `detach = copy` | the function always runs detached; arrays that others can write to are copied |
 /// | `unsafe(detach)` | the function always runs detached; the author promises that nobody writes to its arrays meanwhile |
 /// | `dtype_conversion = preserve` | the element type of results: that of the first array argument (`preserve`), what `dtype_policy` says in the caller's context (`context`), a given one such as `uint16`, or that of the signature (`native`, the default) |
 /// | `scaling = unit` | how floats become integers then: `clamp`, `unit` or `stretch` |
@@ -94,7 +95,7 @@ pub fn frameworks(input: TokenStream) -> TokenStream {
 /// has the attributes of one that a Python decorator declares.
 ///
 /// Arguments are views of `ndarray`, `Tensor`, framework objects (`Bound<PyAny>`), and whatever
-/// PyO3 extracts; a `Vec`, a tuple or a map of views and tensors is a list, a tuple or a dict of arrays. `Python<'py>` is provided by the call. An `Option` may be left out. A view is of the
+/// PyO3 extracts; a `Vec`, a tuple or a map of views and tensors is a list, a tuple or a dict of arrays. `Python<'py>` and `&Interrupt`, which a long function polls, are provided by the call. An `Option` may be left out. A view is of the
 /// caller's own memory if Rust can read it in place, else of a copy; an `ArrayViewMut` is of the caller's
 /// own memory, or the call is refused. Results are `ndarray` arrays, `Tensor`, framework objects and
 /// whatever PyO3 converts, on their own, in an `Option`, in tuples, in a `Vec`, in maps, and in a `Result`.

@@ -160,7 +160,7 @@ type Asked<'a, 'py> = (
     Option<&'a Bound<'py, PyAny>>,
 );
 
-/// What a function of `arraybridge.wrappers` makes of the arguments of `convert`.
+/// The result of a function of `arraybridge.wrappers` for the arguments of `convert`.
 #[cold]
 fn kept<'py>(function: &str, asked: Asked<'_, 'py>) -> Result<Bound<'py, PyAny>> {
     let wrappers = asked.0.py().import("arraybridge.wrappers")?;
@@ -475,8 +475,8 @@ fn _mistakes(files: Vec<(String, String)>) -> Vec<String> {
     table::read(&sources).map_or_else(problems::Problems::messages, |_| Vec::new())
 }
 
-// Free-threaded builds are not tested yet, so the module requests the GIL there.
-#[pymodule(gil_used = true)]
+// `docs/how-to/threads.md` says what is tested without the GIL.
+#[pymodule(gil_used = false)]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     package::start::watch_imports(module.py())?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;

@@ -152,7 +152,7 @@ fn process_slices<'py>(
     let shape = slices::shape::of(image).unwrap_or_default();
     let layout = slices::Layout::first(slices::leading_axes(image)?, shape.len());
     let in_memory = slices::Leading::new(image, layout.leading.len())?;
-    let read = lazy.map(|lazy| slices::lazy::LazyStack::new(lazy, &layout, shape));
+    let read = lazy.map(|lazy| slices::lazy::LazyStack::new(lazy, &layout, &shape));
     let stack: &dyn slices::Stack<'py> = match &read {
         Some(read) => read,
         None => &in_memory,

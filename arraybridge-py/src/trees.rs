@@ -1,4 +1,4 @@
-//! What `arraybridge.trees` asks about the nodes and the leaves of a tree.
+//! The answers to what `arraybridge.trees` asks about the nodes and the leaves of a tree.
 
 use arraybridge_runtime::__private::package::tree::{
     Container, DEEPEST, gathered, known_class, push_made, within,

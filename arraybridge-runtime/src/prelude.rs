@@ -33,6 +33,7 @@ mod with_python {
     pub use crate::cuda::Stream;
     pub use crate::framework::device::Device;
     pub use crate::memory_type;
+    pub use crate::rust_function::Interrupt;
     #[cfg(feature = "cuda")]
     pub use crate::rust_function::device_memory::{DeviceArray, DeviceView, DeviceViewMut};
 }

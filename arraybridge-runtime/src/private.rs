@@ -37,9 +37,9 @@ pub use crate::framework::spec::*;
 pub use crate::interpreter::error::{Error, Result};
 pub use crate::memory::element::Element;
 pub use crate::rust_function::{
-    Argument, Attached, Attempt, Binding, Call, Constrained, Detachable, FunctionEntry, GiveTuple,
-    GiveValue, Method, NamedTuple, Opaque, Parameter, Returns, Scalar, Setting, Trampoline,
-    TupleClass, TupleEntry, Usage, class_of,
+    Argument, Attached, Attempt, Binding, Call, Constrained, Detach, Detachable, FunctionEntry,
+    GiveTuple, GiveValue, Method, NamedTuple, Opaque, Parameter, Returns, Scalar, Setting,
+    Trampoline, TupleClass, TupleEntry, Usage, class_of,
 };
 
 /// The parts of which the package's own extension module, the benchmark of the kernels and the
@@ -50,8 +50,8 @@ pub mod package {
     pub use crate::convert::record::Record;
     pub use crate::convert::trace::{NoCopy, Trace, or_always_copy};
     pub use crate::convert::{
-        Narrowing, Request, as_array, class_of, convert_labelled, forget_classes, is_buffer,
-        is_like_array, is_registered_numpy, scalar_as_array,
+        Narrowing, Request, as_array, class_of, convert_labelled, convert_to, explain,
+        forget_classes, is_buffer, is_like_array, is_registered_numpy, scalar_as_array,
     };
     pub use crate::cuda::thread_stream::ThreadStream;
     pub use crate::declared::{Declared, Decorator, declare, memory_types, watch_dynamo};
@@ -61,7 +61,7 @@ pub mod package {
     pub use crate::framework::spec::{DType, Framework, Memory};
     pub use crate::interpreter::error::{Error, Result};
     pub use crate::interpreter::progress::ShowProgress;
-    pub use crate::policy::{Conversion, DtypePolicy, Lead, Narrow, Policy, convert_to, explain};
+    pub use crate::policy::{Conversion, DtypePolicy, Lead, Narrow, Policy};
     pub use crate::tensor::add_class as add_tensor_class;
 
     /// Cached memory, and what counts as out of memory.

@@ -59,6 +59,17 @@ def mean_of(
 ) -> Annotated[Any, "float32, 2"]:
     """The mean of images of one shape."""
 
+def median(
+    image: Annotated[Any, "float32, 2"],
+    radius: int = 1,
+    *,
+    dtype_conversion: Any = None,
+    slice_by_slice: bool = False,
+) -> Annotated[Any, "float32, 2"]:
+    """The median of each pixel's square of `radius` pixels on each side, mirrored at the edges.
+
+    Other threads run meanwhile, and Ctrl-C ends it."""
+
 def otsu(image: Any, *, slice_by_slice: bool = False) -> int:
     """The threshold that best separates the values of a uint8 or uint16 image, by Otsu's method."""
 

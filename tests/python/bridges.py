@@ -388,18 +388,22 @@ def cases(framework, tmp_path, dtypes=DTYPES, x64: bool = True):
                 yield f"{dtype}, {layout}", x, expected
 
 
-def python(code: str, *arguments: str, env: dict[str, str] | None = None, timeout: int = 240):
-    """Run code in a new interpreter that can import `bridges`."""
+def environment() -> dict[str, str]:
+    """Return the environment of a new interpreter that can import `bridges`."""
     variables = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONFAULTHANDLER": "1"}
     variables["PYTHONPATH"] = os.pathsep.join(
         [str(HERE), *filter(None, [variables.get("PYTHONPATH")])]
     )
-    variables.update(env or {})
+    return variables
+
+
+def python(code: str, *arguments: str, env: dict[str, str] | None = None, timeout: int = 240):
+    """Run code in a new interpreter that can import `bridges`."""
     return subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code), *arguments],
         capture_output=True,
         text=True,
-        env=variables,
+        env={**environment(), **(env or {})},
         timeout=timeout,
         check=False,
     )

@@ -31,6 +31,8 @@ GPUS = jax.devices("gpu")
 torch.cuda.set_device(0)
 # "framework:device", with the host's where the framework has host arrays.
 PLACES = ("numpy", "torch:0", "torch:1", "cupy:0", "cupy:1", "jax:0", "jax:1", "jax:cpu")
+# Those of frameworks whose users choose streams.
+STREAM_PLACES = ("torch:0", "torch:1", "cupy:0", "cupy:1")
 DEVICE_PLACES = ("torch:0", "torch:1", "cupy:0", "cupy:1", "jax:0", "jax:1")
 
 
@@ -53,6 +55,17 @@ def make(place: str, values: np.ndarray):
     target = jax.devices("cpu")[0] if device == "cpu" else GPUS[int(device)]
     with current_device_kept():
         return jax.device_put(values.copy(), target).block_until_ready()
+
+
+def just_written(place: str, values: np.ndarray):
+    """An array of the values + 1 whose last work is not done yet."""
+    x = make(place, values)
+    if isinstance(x, cupy.ndarray):
+        with x.device:
+            x += 1
+    else:
+        x += 1
+    return x
 
 
 def host(x) -> np.ndarray:
@@ -111,6 +124,20 @@ def current() -> tuple:
         torch.cuda.current_stream().cuda_stream,
         cupy.cuda.get_current_stream().ptr,
     )
+
+
+@contextlib.contextmanager
+def side_stream(framework: str, index: int = 0):
+    """A stream of the framework's own that the default streams do not wait for."""
+    if framework == "torch":
+        stream = torch.cuda.Stream(index)
+        with torch.cuda.stream(stream):
+            yield
+        return
+    with cupy.cuda.Device(index):
+        stream = cupy.cuda.Stream(non_blocking=True)
+        with stream:
+            yield
 
 
 @contextlib.contextmanager

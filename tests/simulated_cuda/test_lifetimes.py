@@ -1,6 +1,11 @@
 """Memory on devices lives as long as somebody uses it, and no longer."""
 
 import gc
+import os
+import subprocess
+import sys
+import textwrap
+import threading
 
 import arraybridge as ab
 import arrays
@@ -10,6 +15,11 @@ import pytest
 import torch
 
 VALUES = np.arange(4096, dtype="float32")
+only_simulated = pytest.mark.skipif(
+    not os.environ.get("SIMULATED_CUDA"), reason="calls are counted by the simulation"
+)
+if os.environ.get("SIMULATED_CUDA"):
+    import loader
 
 
 def in_use():
@@ -66,3 +76,46 @@ def test_what_a_call_borrowed_may_be_dropped_at_once(source, framework):
         results.append(twice(arrays.make(source, VALUES + number)))
     for number, y in enumerate(results):
         np.testing.assert_array_equal(arrays.host(y), (VALUES + number) * 2)
+
+
+@only_simulated
+def test_the_host_waits_when_too_much_memory_is_kept_that_cannot_be_ordered():
+    x = arrays.make("jax:0", VALUES)
+    twice = ab.torch(lambda x: x * 2)
+    twice(x)
+    arrays.finish()
+    loader.calls()
+    release, ended, waited = threading.Event(), threading.Event(), []
+
+    def release_when_the_host_waits():
+        while not release.is_set():
+            waited.append(loader.calls().get("cuEventSynchronize", 0))
+            if waited[-1] or ended.wait(0.001):
+                release.set()
+
+    thread = threading.Thread(target=release_when_the_host_waits)
+    with arrays.side_stream("torch"):
+        held = cupy.cuda.ExternalStream(torch.cuda.current_stream().cuda_stream)
+        held.launch_host_func(lambda _: release.wait(30), None)
+        thread.start()
+        results = [twice(x) for _ in range(258)]
+        ended.set()
+        thread.join()
+        np.testing.assert_array_equal(arrays.host(results[-1]), VALUES * 2)
+    assert sum(waited)
+
+
+@only_simulated
+def test_the_end_of_a_process_waits_for_memory_that_cannot_be_ordered():
+    code = """
+    import atexit, numpy as np
+    import arraybridge as ab, arrays, loader
+    x = arrays.make("jax:0", np.arange(4096, dtype="float32"))
+    # What is registered last runs first, so the call's own function runs between these.
+    atexit.register(lambda: print(loader.calls().get("cuEventSynchronize", 0)))
+    y = ab.torch(lambda x: x * 2)(x)
+    atexit.register(loader.calls)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "1", done.stderr

@@ -80,6 +80,20 @@ def test_a_conversion_frees_the_pool_of_another_framework():
     assert run(code) == "cuda:0"
 
 
+@needs_a_limit
+def test_a_call_frees_the_pool_of_another_framework():
+    code = """
+    x = cupy.empty(50 * M, "u1"); del x
+    devices = []
+    def large(x):
+        devices.append(str(x.device))
+        return torch.zeros(50 * M, dtype=torch.uint8, device=x.device)
+    print(ab.torch(large, gpu_id=0)(np.zeros(4, "u1")).device, *devices)
+    """
+    # The second try succeeds. The host, from which a result would come back, is not needed.
+    assert run(code) == "cuda:0 cuda:0 cuda:0"
+
+
 @pytest.mark.parametrize("framework", ["torch", "cupy"])
 def test_values_that_are_clipped_are_counted_if_the_result_goes_to_the_host(framework):
     change = getattr(ab, framework)(lambda x: x * 2.25 - 3, output_type="numpy")

@@ -2,8 +2,10 @@
 
 The changes are in `tests/mutants/*.toml`. Each names a rule, a file, a text that occurs once in it,
 the text that replaces it, and the tests that have to fail: Python tests by file or node id, or a
-filter for the Rust tests of a crate, by default of arraybridge-runtime. Everything is built in a
-copy of the repository under `build/mutants`. The exit status is 1 if a change goes unnoticed.
+filter for the Rust tests of a crate, by default of arraybridge-runtime. With `--simulated`, those
+under `simulated` have to fail, which run with the real frameworks on the simulated CUDA. Everything
+is built in a copy of the repository under `build/mutants`. The exit status is 1 if a change goes
+unnoticed.
 """
 
 from __future__ import annotations
@@ -22,10 +24,15 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 TREE = ROOT / "build" / "mutants" / "tree"
 SITE = ROOT / "build" / "mutants" / "site"
+# What tests/simulated_cuda/build.py builds, and the options of pytest there.
+SIMULATED_CUDA = ROOT / "build" / "simulated_cuda"
+ON_SIMULATION = ("-p", "plugin", "-m", "gpu")
 # The crates with Rust tests, and the options for these.
 CRATES = {"arraybridge-runtime": ["--features", "package", "--lib"], "arraybridge-macros": []}
 # A mutant may wait forever. A build on a busy machine does not take this long.
 TIMEOUT = 900
+# What pytest returns if it was used wrongly, and if there was no test to run.
+NOT_TESTED = (4, 5)
 
 
 @dataclass(frozen=True)
@@ -39,6 +46,9 @@ class Mutant:
     python: tuple[str, ...] = ()
     rust: str = ""
     crate: str = "arraybridge-runtime"
+    simulated: tuple[str, ...] = ()
+    # The number of the rule in the section "Streams" of ARCHITECTURE.md.
+    streams: int = 0
 
     def mutated(self) -> str:
         """The source with the change."""
@@ -49,14 +59,15 @@ class Mutant:
         return source.replace(self.old, self.new)
 
 
-def listed(text: str) -> list[Mutant]:
-    """The mutants whose file or rule contains a text."""
+def listed(text: str, simulated: bool = False) -> list[Mutant]:
+    """The mutants whose file or rule contains a text, of those with tests of a kind."""
     mutants = []
     for path in sorted((ROOT / "tests" / "mutants").glob("*.toml")):
         for entry in tomllib.loads(path.read_text())["mutant"]:
-            mutant = Mutant(**{**entry, "python": tuple(entry.get("python", ()))})
-            assert bool(mutant.python) != bool(mutant.rust), mutant.rule
-            if text in path.stem or text in mutant.rule:
+            tests = {kind: tuple(entry.get(kind, ())) for kind in ("python", "simulated")}
+            mutant = Mutant(**{**entry, **tests})
+            is_asked_for = mutant.simulated if simulated else mutant.python or mutant.rust
+            if is_asked_for and (text in path.stem or text in mutant.rule):
                 mutants.append(mutant)
     return mutants
 
@@ -125,67 +136,94 @@ def cargo_test(crate: str, option: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def pytest(tests: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
+def pytest(tests: tuple[str, ...], simulated: bool) -> subprocess.CompletedProcess[str]:
     """Run Python tests with the package of the copy."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
-    return run(command, PYTHONPATH=str(SITE))
+    if not simulated:
+        return run(command, PYTHONPATH=str(SITE))
+    # The line of a test that fails has its message too, if there is room.
+    options = {"SIMULATED_CUDA": str(SIMULATED_CUDA), "COLUMNS": "400"}
+    folder = TREE / "tests" / "simulated_cuda"
+    path = os.pathsep.join(map(str, (SITE, folder / "site", folder)))
+    return run([*command, *ON_SIMULATION], PYTHONPATH=path, **options)
 
 
-def built_and_tested(mutant: Mutant) -> tuple[bool, subprocess.CompletedProcess[str]]:
+def built_and_tested(
+    mutant: Mutant, simulated: bool
+) -> tuple[bool, subprocess.CompletedProcess[str]]:
     """Whether the copy builds, and what the tests, or the build, returned."""
-    built = cargo_test(mutant.crate, "--no-run") if mutant.rust else build_wheel()
+    by_cargo = mutant.rust and not simulated
+    built = cargo_test(mutant.crate, "--no-run") if by_cargo else build_wheel()
     if built.returncode:
         return False, built
-    return True, cargo_test(mutant.crate, mutant.rust) if mutant.rust else pytest(mutant.python)
+    if by_cargo:
+        return True, cargo_test(mutant.crate, mutant.rust)
+    return True, pytest(mutant.simulated if simulated else mutant.python, simulated)
 
 
-def unchanged_passes(mutants: list[Mutant]) -> bool:
+def unchanged_passes(mutants: list[Mutant], simulated: bool) -> bool:
     """Whether the tests pass without a change."""
-    python = tuple(sorted({test for mutant in mutants for test in mutant.python}))
-    rust = sorted({(mutant.rust, mutant.crate) for mutant in mutants if mutant.rust})
-    checks = [Mutant("unchanged", "", "", "", (), text, crate) for text, crate in rust]
-    checks += [Mutant("unchanged", "", "", "", python=python)] if python else []
+
+    def all_of(kind: str) -> tuple[str, ...]:
+        return tuple(sorted({test for mutant in mutants for test in getattr(mutant, kind)}))
+
+    checks = []
+    if simulated:
+        checks += [Mutant("unchanged", "", "", "", simulated=all_of("simulated"))]
+    else:
+        rust = sorted({(mutant.rust, mutant.crate) for mutant in mutants if mutant.rust})
+        checks += [Mutant("unchanged", "", "", "", (), text, crate) for text, crate in rust]
+        python = all_of("python")
+        checks += [Mutant("unchanged", "", "", "", python)] if python else []
     for check in checks:
-        built, done = built_and_tested(check)
+        built, done = built_and_tested(check, simulated)
         if not built or done.returncode:
             print(done.stdout[-4000:], done.stderr[-4000:], "The tests fail without a change.")
             return False
     return True
 
 
-def verdict(mutant: Mutant) -> str:
-    """Make a change, build, test, and undo the change."""
+def verdict(mutant: Mutant, simulated: bool) -> tuple[str, str]:
+    """Make a change, build, test, and undo the change. Also the first test that failed, and why."""
     path, mutated = TREE / mutant.file, mutant.mutated()
     source = path.read_text()
     try:
         path.write_text(mutated)
-        built, done = built_and_tested(mutant)
+        built, done = built_and_tested(mutant, simulated)
     finally:
         path.write_text(source)
     if not built:
         print(done.stderr[-2000:])
-        return "NO BUILD"
-    return "caught" if done.returncode else "MISSED"
+        return "NO BUILD", ""
+    failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+    if done.returncode == 0 or (not mutant.rust and done.returncode in NOT_TESTED):
+        return "MISSED", ""
+    return "caught", failed[0] if failed else f"exit status {done.returncode}"
 
 
 def main() -> int:
     """Try the mutants whose file or rule contains a text."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("text", nargs="?", default="", help="part of a file's name or of a rule")
+    parser.add_argument("--simulated", action="store_true", help="run on the simulated CUDA")
     arguments = parser.parse_args()
-    mutants = listed(arguments.text)
+    simulated = arguments.simulated
+    mutants = listed(arguments.text, simulated)
     copy_tree()
     for mutant in mutants:
         mutant.mutated()
-    if not unchanged_passes(mutants):
+    if not unchanged_passes(mutants, simulated):
         return 1
     caught = 0
     for mutant in mutants:
         start = time.monotonic()
-        found = verdict(mutant)
+        found, why = verdict(mutant, simulated)
         caught += found == "caught"
         print(f"{found:8} {time.monotonic() - start:4.0f} s  {mutant.rule}", flush=True)
-    print(f"{caught} of {len(mutants)} mutants caught")
+        if simulated and why:
+            print(f"                 {why[:300]}", flush=True)
+    where = " on the simulated CUDA" if simulated else ""
+    print(f"{caught} of {len(mutants)} mutants caught{where}")
     return int(caught != len(mutants))
 
 

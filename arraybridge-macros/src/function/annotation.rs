@@ -9,7 +9,7 @@ use syn::{ReturnType, Type};
 
 use super::elements::{self, Elements};
 use super::types::{
-    DEVICE_VIEWS, HOST_VIEWS, element_type, generics, inner_of_option, is_opaque, last, rank,
+    DEVICE_VIEWS, HOST_VIEWS, element_type, generics, is_opaque, last, rank, takes_slices,
 };
 use super::{Declared, Setting};
 
@@ -157,11 +157,6 @@ fn union(annotations: impl Iterator<Item = String>) -> String {
 /// The keywords of declared functions that mean something for a function.
 pub fn added_keywords(declared: &Declared, result: &str) -> Vec<&'static str> {
     let arrays = declared.arguments.iter().find(|argument| argument.is_array());
-    // A slice has two axes.
-    let takes_slices = |ty: &Type| {
-        let ty = inner_of_option(ty).unwrap_or(ty);
-        rank(ty, &HOST_VIEWS).is_none_or(|rank| matches!(rank, "" | "2" | "D"))
-    };
     let slices = arrays.is_some_and(|argument| takes_slices(&argument.ty));
     let keywords = [("dtype_conversion", has_array(result)), ("slice_by_slice", slices)];
     keywords.into_iter().filter(|(_, means)| *means).map(|(name, _)| name).collect()

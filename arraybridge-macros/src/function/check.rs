@@ -236,11 +236,16 @@ fn no_devices(framework: &str, arguments: &[Argument], mistakes: &mut Mistakes) 
     }
 }
 
-/// Checks that the stream is borrowed.
-pub fn streams(arguments: &[Argument], mistakes: &mut Mistakes) {
-    for argument in arguments.iter().filter(|argument| argument.kind == Kind::Stream) {
-        if !matches!(argument.ty, Type::Reference(_)) {
-            mistakes.add(&argument.ty, "the call only borrows its stream; take `&Stream`");
+/// Checks that the function borrows what belongs to the call.
+pub fn borrowed(arguments: &[Argument], mistakes: &mut Mistakes) {
+    for Argument { kind, ty, .. } in arguments {
+        let message = match kind {
+            Kind::Stream => "the call only borrows its stream; take `&Stream`",
+            Kind::Interrupt => "the token belongs to the call; take `&Interrupt`",
+            _ => continue,
+        };
+        if !matches!(ty, Type::Reference(_)) {
+            mistakes.add(ty, message);
         }
     }
 }
@@ -249,6 +254,14 @@ pub fn streams(arguments: &[Argument], mistakes: &mut Mistakes) {
 /// effect.
 pub fn detached(options: &Options, arguments: &[Argument], mistakes: &mut Mistakes) {
     let Some(detach) = options.detach else { return };
+    if matches!(detach, Detach::Copy) {
+        for name in &options.no_copy {
+            let message = format!(
+                "`detach = copy` copies `{name}`, and `no_copy` refuses a copy; remove one of the two"
+            );
+            mistakes.add(name, message);
+        }
+    }
     for Argument { kind, ty, ident, .. } in arguments {
         if matches!(kind, Kind::Receiver(_) | Kind::Class(_)) {
             let message = "a method with an instance or a class is not detached; remove `detach`";
@@ -262,13 +275,20 @@ pub fn detached(options: &Options, arguments: &[Argument], mistakes: &mut Mistak
                            write `unsafe(detach)` if they never do while the function runs, or remove \
                            it";
             mistakes.add(ty, message);
+        } else if matches!(detach, Detach::Copy) && has_array(ty, &["ArrayViewMut"]) {
+            let message = "`detach = copy` cannot copy what the function writes to, since others could \
+                           write to the original meanwhile, and one of both writes would be lost; return \
+                           an array, or write `unsafe(detach)` if nobody else uses it while the function \
+                           runs";
+            mistakes.add(ty, message);
         }
     }
 }
 
 /// Checks that bools are not written to while Python code runs, which could write other bytes there.
 pub fn written_bools(arguments: &[Argument], elements: Option<&Elements>, mistakes: &mut Mistakes) {
-    if !arguments.iter().any(|argument| argument.kind.needs_interpreter()) {
+    let runs_python = |kind: Kind| kind.needs_interpreter() || kind == Kind::Interrupt;
+    if !arguments.iter().any(|argument| runs_python(argument.kind)) {
         return;
     }
     for argument in arguments.iter().filter(|argument| is_written(&argument.ty)) {
@@ -277,8 +297,8 @@ pub fn written_bools(arguments: &[Argument], elements: Option<&Elements>, mistak
             .is_some_and(|elements| elements.is_element_of(argument) && elements.has("bool"));
         let is_bool = |leaf| is_written(leaf) && element(leaf).is_some_and(|name| name == "bool");
         if may_be || leaves(ty).into_iter().any(is_bool) {
-            let message = "a function that takes Python objects cannot write to bools in place: Python \
-                           code may write bytes that are neither 0 nor 1; return a new array";
+            let message = "a function that takes Python objects or an `Interrupt` cannot write to bools in \
+                           place: Python code may write bytes that are neither 0 nor 1; return a new array";
             mistakes.add(ty, message);
         }
     }

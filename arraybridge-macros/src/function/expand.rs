@@ -64,7 +64,11 @@ fn entry(declared: &Declared) -> TokenStream {
         .arguments
         .iter()
         .any(|argument| takes_python(argument, declared.elements.as_ref()));
-    let always_detached = matches!(declared.detach, Some(Detach::Always(_)));
+    let detach = match declared.detach {
+        None | Some(Detach::IfPrivate) => quote!(IfPrivate),
+        Some(Detach::Copy) => quote!(Copy),
+        Some(Detach::Always(_)) => quote!(Always),
+    };
     let seen = declared.arguments.iter().filter(|argument| !argument.kind.is_injected());
     let parameters = seen.map(|argument| parameter(argument, declared));
     let annotation = annotation::result(declared);
@@ -86,7 +90,7 @@ fn entry(declared: &Declared) -> TokenStream {
             stop_gradient: #stop_gradient,
             cuda: #cuda,
             takes_python: #takes_python,
-            always_detached: #always_detached,
+            detach: #runtime::__private::Detach::#detach,
             parameters: &[#(#parameters),*],
             annotation: #annotation,
             keywords: &[#(#keywords),*],

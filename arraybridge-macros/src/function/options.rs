@@ -76,6 +76,8 @@ pub struct Options {
 pub enum Detach {
     /// Unless others can write to its arrays.
     IfPrivate,
+    /// Always: arrays that others could write to are copied.
+    Copy,
     /// Always: the author promises that nobody writes to its arrays meanwhile.
     Always(Token![unsafe]),
 }
@@ -128,7 +130,7 @@ impl Options {
             }
             "cast" => self.cast = true,
             "stop_gradient" => self.stop_gradient = true,
-            "detach" => self.detach = Some(detach),
+            "detach" => self.detach = Some(condition(detach, input)?),
             "dtype_conversion" => self.dtype_conversion = value(input)?,
             "scaling" => self.scaling = value(input)?,
             "narrow" => self.narrow = value(input)?,
@@ -175,6 +177,23 @@ fn unsafe_option(input: ParseStream<'_>) -> Result<Ident> {
         return Err(Error::new(key.span(), "only `detach` is unsafe; write `unsafe(detach)`"));
     }
     Ok(key)
+}
+
+/// The condition for detaching: `detach`, `detach = copy` or `unsafe(detach)`.
+fn condition(otherwise: Detach, input: ParseStream<'_>) -> Result<Detach> {
+    if matches!(otherwise, Detach::Always(_)) || !input.peek(Token![=]) {
+        return Ok(otherwise);
+    }
+    input.parse::<Token![=]>()?;
+    let word = input.call(Ident::parse_any)?;
+    match word == "copy" {
+        true => Ok(Detach::Copy),
+        false => {
+            let message =
+                format!("`detach` cannot be `{word}`; write `detach = copy`, or `detach` alone");
+            Err(Error::new(word.span(), message))
+        }
+    }
 }
 
 /// `= value`.

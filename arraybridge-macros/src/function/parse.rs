@@ -94,7 +94,7 @@ fn arguments(
     if let Some((name, place)) = framework {
         check::memory(name, place, &arguments, mistakes);
     }
-    check::streams(&arguments, mistakes);
+    check::borrowed(&arguments, mistakes);
     check::detached(options, &arguments, mistakes);
     check::written_bools(&arguments, options.elements.as_ref(), mistakes);
     check::defaults(&mut arguments, options, mistakes);

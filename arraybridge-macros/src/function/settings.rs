@@ -5,7 +5,7 @@ use syn::{Ident, LitInt};
 
 use super::mistakes::Mistakes;
 use super::options::Options;
-use super::types::{is_written, unraw, works_in_cuda};
+use super::types::{is_written, takes_slices, unraw, works_in_cuda};
 use super::{Argument, Kind, Setting};
 use crate::problems::instead;
 use crate::table::schema::DTYPE;
@@ -124,6 +124,7 @@ impl Settings<'_> {
     fn slices(&mut self) {
         if let Some(key) = &self.options.slice_by_slice {
             self.expect_array("slice_by_slice", key);
+            self.expect_images();
             self.found.push(("slice_by_slice", Setting::Flag));
         }
         let sliced = &self.options.sliced;
@@ -209,6 +210,18 @@ impl Settings<'_> {
         if !self.arguments.iter().any(Argument::is_array) {
             let message = format!("`{option}` needs an array among the parameters; remove it");
             self.mistakes.add(at, message);
+        }
+    }
+
+    /// Checks that the first array can be a slice.
+    fn expect_images(&mut self) {
+        let first = self.arguments.iter().find(|argument| argument.is_array());
+        if let Some(Argument { ident, ty, .. }) = first.filter(|first| !takes_slices(&first.ty)) {
+            let message = format!(
+                "a slice has two axes, and `{ident}` is an array of another rank; make it an \
+                 `ArrayView2`, or remove `slice_by_slice` and loop over the first axis in the function"
+            );
+            self.mistakes.add(ty, message);
         }
     }
 

@@ -137,13 +137,14 @@ fn the_call_provides_streams_and_devices() {
             stream: &Stream,
             out: Option<DeviceViewMut<'_, f32>>,
             device: arraybridge_runtime::prelude::Device,
+            interrupt: &arraybridge_runtime::prelude::Interrupt,
         ) {}
     };
     let declared = declared(quote!(cupy), item).ok().unwrap();
     let kinds: Vec<_> = declared.arguments.iter().map(|argument| argument.kind).collect();
-    assert!(kinds == [Kind::Array, Kind::Stream, Kind::Array, Kind::Device]);
+    assert!(kinds == [Kind::Array, Kind::Stream, Kind::Array, Kind::Device, Kind::Interrupt]);
     let injected: Vec<_> = kinds.into_iter().map(Kind::is_injected).collect();
-    assert_eq!(injected, [false, true, false, true]);
+    assert_eq!(injected, [false, true, false, true, true]);
 }
 
 #[test]
@@ -157,6 +158,7 @@ fn python_may_run_where_an_argument_may_hold_an_object() {
         (quote!(ArrayView2<'_, f32>), false),
         (quote!(Option<Tensor>), false),
         (quote!(Python<'_>), true),
+        (quote!(&Interrupt), true),
         (quote!(&Bound<'_, PyAny>), true),
         (quote!(Option<Py<PyAny>>), true),
         (quote!(Callback), true),
@@ -180,7 +182,9 @@ fn detaching_whatever_the_arrays_are_is_unsafe() {
     assert!(detach(quote!(numpy)).unwrap().is_none());
     assert!(matches!(detach(quote!(numpy, detach)), Ok(Some(Detach::IfPrivate))));
     assert!(matches!(detach(quote!(numpy, unsafe(detach))), Ok(Some(Detach::Always(_)))));
+    assert!(matches!(detach(quote!(numpy, detach = copy)), Ok(Some(Detach::Copy))));
     assert!(detach(quote!(numpy, detach, unsafe(detach))).is_err());
+    assert!(detach(quote!(numpy, unsafe(detach) = copy)).is_err());
     assert!(detach(quote!(numpy, unsafe(cast))).is_err());
 }
 

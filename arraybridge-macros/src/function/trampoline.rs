@@ -55,7 +55,7 @@ fn dispatching(declared: &Declared, elements: &Elements) -> TokenStream {
 fn function(declared: &Declared, name: &Ident, alias: &TokenStream) -> TokenStream {
     let runtime = &declared.runtime;
     let elements = declared.elements.as_ref();
-    let Passed { values, arrays, passed } = Passed::of(declared);
+    let Passed { values, arrays, passed, interrupts } = Passed::of(declared);
     let call = call(declared, &passed);
     let given = match &declared.result {
         ReturnType::Default => give::unit(quote!(__result)),
@@ -74,6 +74,7 @@ fn function(declared: &Declared, name: &Ident, alias: &TokenStream) -> TokenStre
             #(#arrays)*
             __call.claim_memory()?;
             let __result = #call;
+            #(#interrupts.finish()?;)*
             #given
         }
     }
@@ -87,6 +88,8 @@ struct Passed {
     /// change what is known about an array.
     arrays: Vec<TokenStream>,
     passed: Vec<TokenStream>,
+    /// The tokens that the function polls. What they caught is raised whatever the function returned.
+    interrupts: Vec<Ident>,
 }
 
 impl Passed {
@@ -106,6 +109,9 @@ impl Passed {
                 });
             }
             all.passed.push(pass);
+            if argument.kind == Kind::Interrupt {
+                all.interrupts.push(holder);
+            }
             index += usize::from(!argument.kind.is_injected());
         }
         all
@@ -122,7 +128,7 @@ fn call(declared: &Declared, passed: &[TokenStream]) -> TokenStream {
     let names: Vec<_> = (0..passed.len()).map(|i| format_ident!("__passed_{i}")).collect();
     if let Some(detach) = detach {
         let detached = match detach {
-            Detach::IfPrivate => quote!(__call.detach_if_private(__body)),
+            Detach::IfPrivate | Detach::Copy => quote!(__call.detach_if_private(__body)),
             Detach::Always(token) => {
                 // The author's own block, to the last brace: a crate that forbids unsafe code refuses it. Such
                 // lints leave out what a macro of another crate writes.
@@ -172,6 +178,7 @@ fn argument_tokens(
     match (kind, ty) {
         (Kind::Python, _) => (quote!(), quote!(__call.py())),
         (Kind::Stream, _) => (quote!(), quote!(__call.stream())),
+        (Kind::Interrupt, _) => (quote!(let mut #holder = __call.interrupt();), quote!(&#holder)),
         (Kind::Device, _) => (quote!(let #holder = __call.device()?;), quote!(#holder)),
         (Kind::Receiver(_) | Kind::Class(_), _) => bound_to(runtime, argument, holder, index),
         (Kind::Array, _) => {

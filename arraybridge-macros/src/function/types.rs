@@ -84,7 +84,7 @@ fn leaf_kind(ty: &Type) -> Kind {
         return match leaf_kind(&reference.elem) {
             Kind::Object(_) => Kind::Object(true),
             Kind::Array => Kind::Array,
-            Kind::Stream => Kind::Stream,
+            kind @ (Kind::Stream | Kind::Interrupt) => kind,
             _ => Kind::Value,
         };
     }
@@ -99,6 +99,7 @@ fn leaf_kind(ty: &Type) -> Kind {
         "Python" => Kind::Python,
         "Stream" => Kind::Stream,
         "Device" => Kind::Device,
+        "Interrupt" => Kind::Interrupt,
         "Bound" | "Py" => Kind::Object(false),
         "Tensor" => Kind::Array,
         _ if is_array(ty, &HOST_VIEWS) || is_array(ty, &DEVICE_VIEWS) => Kind::Array,
@@ -121,6 +122,11 @@ pub fn rank(ty: &Type, names: &[&str]) -> Option<&'static str> {
     })
 }
 
+/// Returns whether an array of this type can be a slice, which has two axes.
+pub fn takes_slices(ty: &Type) -> bool {
+    rank(ty, &HOST_VIEWS).is_none_or(|rank| matches!(rank, "" | "2" | "D"))
+}
+
 /// Returns whether a type is a view that is written through, or contains one.
 pub fn is_written(ty: &Type) -> bool {
     has_array(ty, &["ArrayViewMut", "DeviceViewMut"])
@@ -138,10 +144,11 @@ pub fn element(ty: &Type) -> Option<String> {
 }
 
 /// Returns whether Python code may run while a function has this argument: it is the interpreter, a
-/// Python object, or a value of a type that may hold one.
+/// Python object, a value of a type that may hold one, or the token that lets handlers of signals run.
 pub fn takes_python(argument: &Argument, elements: Option<&Elements>) -> bool {
     match argument.kind {
         Kind::Python | Kind::Object(_) | Kind::Receiver(_) | Kind::Class(_) => true,
+        Kind::Interrupt => true,
         Kind::Value => !is_plain(&argument.ty, elements),
         Kind::Stream | Kind::Device | Kind::Array => false,
     }

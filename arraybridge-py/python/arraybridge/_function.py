@@ -60,6 +60,18 @@ def function_of(declared: Any, function: types.FunctionType) -> Callable[..., An
     return call
 
 
+def extended(
+    signature: inspect.Signature, added: list[tuple[str, bool | None]]
+) -> inspect.Signature:
+    """Return a signature with more keywords, given with their defaults."""
+    parameters = list(signature.parameters.values())
+    ends = bool(parameters) and parameters[-1].kind is inspect.Parameter.VAR_KEYWORD
+    last = [parameters.pop()] if ends else []
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    parameters += [inspect.Parameter(name, keyword, default=default) for name, default in added]
+    return signature.replace(parameters=[*parameters, *last])
+
+
 # What an object has of its function besides `__dict__`. `inspect` finds the kind of a function by
 # its code and its defaults.
 _COPIED = (

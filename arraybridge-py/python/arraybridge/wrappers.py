@@ -247,11 +247,13 @@ def _opened(data: Any) -> tuple[str, Any] | None:
 def _is_parted(data: Any) -> bool:
     """Whether a function is called for an object part by part."""
     wrapper = _find(type(data))
-    if wrapper is None:
-        return False
-    if wrapper.apply is not None:
-        return True
-    array = _array_in(wrapper, data)
+    return wrapper is not None and (
+        wrapper.apply is not None or _has_parts(_array_in(wrapper, data))
+    )
+
+
+def _has_parts(array: Any) -> bool:
+    """Whether an array inside an object is itself an object that is taken apart."""
     inner = None if array is None else _find(type(array))
     return inner is not None and inner.apply is not None
 
@@ -343,7 +345,7 @@ def _converted(data: Any, target: Any, device: Any, copy: Any, dtype: Any, keep:
         about = {"name": "convert", "options": {}, "keep": keep, "dtype": "native"}
         return wrapper.apply(data, WrappedCall(_kept, (_PLACE, target, options, keep), {}, about))
     array = _array_in(wrapper, data)
-    if keep in ("always", "strict") and _is_parted(data):
+    if keep in ("always", "strict") and _has_parts(array):
         result = _core.convert(array, target, **options, keep=keep if keep == "strict" else True)
     else:
         source = data if array is None else array

@@ -99,15 +99,11 @@ fn way_out(framework: &Framework, dtype: DType, set: DTypeSet) -> String {
     format!("cast on purpose with convert(data, {:?}, dtype={:?})", framework.name, to.name())
 }
 
-fn is_integer(dtype: DType) -> bool {
-    matches!(dtype.kind(), Kind::Unsigned | Kind::Signed)
-}
-
 /// Returns whether a dtype holds every value of another one, and stays what it is: no integer
 /// becomes a float.
 fn replaces(to: DType, from: DType) -> bool {
     let is_alike = match (from.kind(), to.kind()) {
-        (Kind::Bool, _) => is_integer(to),
+        (Kind::Bool, _) => to.is_integer(),
         (Kind::Unsigned, Kind::Signed) => true,
         (from_kind, to_kind) => from_kind == to_kind,
     };

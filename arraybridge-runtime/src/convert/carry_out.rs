@@ -4,13 +4,12 @@ use pyo3::prelude::*;
 
 use super::execute::Prepared;
 use super::plan::Route;
-use super::prepare::{Reads, prepare_object};
+use super::prepare::{Foreign, Reads};
 use super::request::Request;
 use super::slot::Slot;
 use super::trace;
 use crate::cuda::driver;
 use crate::framework::endpoints::Endpoints;
-use crate::framework::generated::MemoryType;
 use crate::framework::spec::Framework;
 use crate::interpreter::error::Result;
 
@@ -41,8 +40,6 @@ pub(super) fn convert_object<'py>(
     target: &'static Framework,
     request: &Request,
 ) -> Result<Bound<'py, PyAny>> {
-    let mut slot = Slot::default();
-    let ends = Endpoints { source: MemoryType::Numpy.framework(), target };
-    carry_out(ends, || prepare_object(data, target, request, &mut slot, Reads::Now))
-        .map(|(array, _)| array)
+    let (mut slot, object) = (Slot::default(), Foreign { data, target, request });
+    carry_out(object.ends(), || object.prepare(&mut slot, Reads::Now)).map(|(array, _)| array)
 }

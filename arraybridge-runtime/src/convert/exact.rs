@@ -1,4 +1,4 @@
-//! Whether a framework's operations on an accelerator compute the same values as the kernels.
+//! The comparison of a framework's operations on an accelerator with the kernels: both have to compute the same values.
 //!
 //! Libraries round differently, and lack operations for some dtypes. So the operations are run once
 //! for each pair of dtypes, on a handful of edge values, and used from then on if every bit agrees.
@@ -29,8 +29,8 @@ type Key = (usize, DType, DType, Scaling, bool);
 static KNOWN: Mutex<Option<HashMap<Key, bool>>> = Mutex::new(None);
 
 impl OwnCast<'_> {
-    /// Whether the operations are exact for this cast, as far as is known. Where memory runs out meanwhile, they are
-    /// not used this time.
+    /// Returns whether the operations are exact for this cast, as far as is known. If memory runs out meanwhile, they
+    /// are not used this time.
     ///
     /// # Errors
     ///
@@ -71,7 +71,7 @@ impl OwnCast<'_> {
         known.get_or_insert_default().insert(self.key(has_f64), passes);
     }
 
-    /// Whether the operations compute the bits that the kernels compute.
+    /// Returns whether the operations compute the bits that the kernels compute.
     fn agrees_on(&self, device: Device) -> PyResult<bool> {
         // The operations are the same for all bounds.
         let own = OwnCast { bounds: None, ..*self };

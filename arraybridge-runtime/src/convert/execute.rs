@@ -52,7 +52,7 @@ pub(super) struct Prepared<'a, 'py> {
 }
 
 /// The array or the memory that a step leaves for the next one.
-enum State<'py> {
+enum Left<'py> {
     /// An array or an object on an accelerator, or one of the target's framework.
     Array(Bound<'py, PyAny>, Whose),
     /// Host memory, in the slot.
@@ -131,7 +131,7 @@ impl<'py> Prepared<'_, 'py> {
         let mut again = None;
         let (object, made) = match (input, plan.steps) {
             (Input::Memory(object), [Step::Import]) => (object, run.imported(slot)),
-            (Input::Memory(object), steps) => (object, run.steps(State::Memory, slot, steps)),
+            (Input::Memory(object), steps) => (object, run.steps(Left::Memory, slot, steps)),
             (Input::Array(data), [Step::Copy]) => {
                 let data = again.insert(data);
                 let made = run.copied(data, run.owner_of_input());
@@ -139,7 +139,7 @@ impl<'py> Prepared<'_, 'py> {
             }
             (Input::Array(data), steps) => {
                 again = (!plan.fallbacks.is_empty()).then(|| data.clone());
-                let start = State::Array(data, run.owner_of_input());
+                let start = Left::Array(data, run.owner_of_input());
                 (again.as_ref(), run.steps(start, slot, steps))
             }
         };
@@ -167,9 +167,7 @@ impl<'py> Run<'py> {
     fn owner_of_input(&self) -> Whose {
         match self.plan.is_foreign {
             true => Whose::Nobody,
-            false if self.pair.source.memory_type == self.pair.target.framework.memory_type => {
-                Whose::Target
-            }
+            false if self.pair.source.is(self.pair.target.framework) => Whose::Target,
             false => Whose::Source,
         }
     }
@@ -189,7 +187,7 @@ impl<'py> Run<'py> {
                 break;
             }
             self.trial(slot.memory.view().dtype()).of_steps(fallback.steps, Strides::Contiguous)?;
-            let start = State::Array(object.clone(), self.owner_of_input());
+            let start = Left::Array(object.clone(), self.owner_of_input());
             match self.steps(start, slot, fallback.steps) {
                 Ok(array) => return Ok((array, index + 1)),
                 Err(next) => error = next,
@@ -200,7 +198,7 @@ impl<'py> Run<'py> {
 
     fn steps(
         &self,
-        mut state: State<'py>,
+        mut state: Left<'py>,
         slot: &mut Slot,
         steps: Steps,
     ) -> Result<Bound<'py, PyAny>> {
@@ -208,13 +206,13 @@ impl<'py> Run<'py> {
         for (index, step) in steps.iter().enumerate() {
             // The target makes other memory of what it adopts.
             if let [Step::Adopt, Step::Copy | Step::Cast | Step::Move, ..] = &steps[index..]
-                && let State::Array(data, _) = &state
+                && let Left::Array(data, _) = &state
             {
                 lent = Some(data.clone());
             }
             state = self.step(state, slot, *step)?;
         }
-        let State::Array(array, _) = state else {
+        let Left::Array(array, _) = state else {
             unreachable!("the steps of a plan end with an array");
         };
         if let Some(lent) = lent {
@@ -240,34 +238,34 @@ impl<'py> Run<'py> {
         Ok(())
     }
 
-    fn step(&self, state: State<'py>, slot: &mut Slot, step: Step) -> Result<State<'py>> {
-        let target = |array| State::Array(array, Whose::Target);
+    fn step(&self, state: Left<'py>, slot: &mut Slot, step: Step) -> Result<Left<'py>> {
+        let target = |array| Left::Array(array, Whose::Target);
         Ok(match (step, state) {
             (Step::Keep, state) => state,
-            (Step::Copy, State::Array(data, whose)) => {
-                State::Array(self.copied(&data, whose)?, whose)
+            (Step::Copy, Left::Array(data, whose)) => {
+                Left::Array(self.copied(&data, whose)?, whose)
             }
-            (Step::CopyContiguous, State::Array(data, whose)) => {
-                State::Array(self.copied_contiguous(&data, whose)?, whose)
+            (Step::CopyContiguous, Left::Array(data, whose)) => {
+                Left::Array(self.copied_contiguous(&data, whose)?, whose)
             }
-            (Step::Cast, State::Array(data, _)) => target(self.cast(&data)?),
-            (Step::Move, State::Array(data, _)) => target(self.moved(&data)?),
-            (Step::Open, State::Array(data, _)) => {
+            (Step::Cast, Left::Array(data, _)) => target(self.cast(&data)?),
+            (Step::Move, Left::Array(data, _)) => target(self.moved(&data)?),
+            (Step::Open, Left::Array(data, _)) => {
                 slot.set(foreign::open_on_host(&data)?);
-                State::Memory
+                Left::Memory
             }
-            (Step::Download, State::Array(data, whose)) => {
+            (Step::Download, Left::Array(data, whose)) => {
                 slot.set(self.downloaded(&data, whose)?);
-                State::Memory
+                Left::Memory
             }
-            (Step::Gather, State::Memory) => {
+            (Step::Gather, Left::Memory) => {
                 self.gather(slot)?;
-                State::Memory
+                Left::Memory
             }
-            (Step::Import, State::Memory) => target(self.imported(slot)?),
-            (Step::FromNumpy, State::Memory) => target(self.uploaded(taken(slot).source)?),
-            (Step::Land, State::Memory) => target(self.landed(slot)?),
-            (Step::Adopt, State::Array(data, whose)) => target(self.adopted(&data, whose, slot)?),
+            (Step::Import, Left::Memory) => target(self.imported(slot)?),
+            (Step::FromNumpy, Left::Memory) => target(self.uploaded(taken(slot).source)?),
+            (Step::Land, Left::Memory) => target(self.landed(slot)?),
+            (Step::Adopt, Left::Array(data, whose)) => target(self.adopted(&data, whose, slot)?),
             (step, _) => unreachable!("{step:?} does not follow in a plan"),
         })
     }
@@ -481,7 +479,7 @@ impl<'py> Run<'py> {
         let steps = plan::landing(self.pair.source, &target, &facts, self.plan.fresh);
         self.trial(facts.dtype).of_steps(steps, facts.layout)?;
         let run = Run { plan: Plan { cast: None, ..self.plan }, ..*self };
-        run.steps(State::Memory, slot, steps)
+        run.steps(Left::Memory, slot, steps)
     }
 
     /// The device where the source's array is. An array of the host is where the result goes.

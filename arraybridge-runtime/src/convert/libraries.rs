@@ -141,8 +141,7 @@ fn is_exact<'py>(column: &Bound<'py, PyAny>, array: &Bound<'py, PyAny>) -> PyRes
     let numpy = py.import(intern!(py, "numpy"))?;
     let values = numpy.call_method1(intern!(py, "asarray"), (column,))?;
     let dtype = numpy_array::array(&values).and_then(numpy_array::dtype_of);
-    let Some(dtype) = dtype.filter(|dtype| matches!(dtype.kind(), Kind::Signed | Kind::Unsigned))
-    else {
+    let Some(dtype) = dtype.filter(|dtype| dtype.is_integer()) else {
         return Ok(true);
     };
     let astype = intern!(py, "astype");

@@ -40,16 +40,16 @@ pub(super) enum Likeness {
 /// Returns whether an object of no framework is like an array.
 #[inline]
 pub fn is_like_array(data: &Bound<'_, PyAny>) -> bool {
-    !classes::is_plain(data) && likeness(data) != Likeness::None
+    !classes::is_builtin(data) && likeness(data) != Likeness::None
 }
 
-/// Whether an object of no framework is of a registered class, whose objects have an array inside.
+/// Returns whether an object of no framework is of a registered class, whose objects have an array inside.
 #[cold]
 pub fn is_wrapper(data: &Bound<'_, PyAny>) -> bool {
     likeness(data) == Likeness::Wrapper
 }
 
-/// Whether an object is one of a registered class whose base is NumPy's array, as one with a unit is.
+/// Returns whether an object is one of a registered class whose base is NumPy's array, as one with a unit is.
 #[cold]
 pub fn is_registered_numpy(data: &Bound<'_, PyAny>) -> bool {
     detect::class_of(data)
@@ -62,7 +62,7 @@ pub fn is_registered_numpy(data: &Bound<'_, PyAny>) -> bool {
 /// # Errors
 ///
 /// As [`wrapper::opened`].
-pub(super) fn wrapped<'py>(data: &Bound<'py, PyAny>) -> Result<Option<wrapper::Opened<'py>>> {
+pub(super) fn wrapped<'py>(data: &Bound<'py, PyAny>) -> Result<Option<wrapper::NameAndArray<'py>>> {
     if !is_wrapper(data) {
         return Ok(None);
     }
@@ -88,10 +88,10 @@ pub fn forget_classes() {
     KNOWN.clear();
 }
 
-/// What an object has to do with arrays.
+/// The relation of an object to arrays.
 #[cold]
 pub(super) fn likeness(data: &Bound<'_, PyAny>) -> Likeness {
-    if classes::is_plain(data) {
+    if classes::is_builtin(data) {
         return Likeness::None;
     }
     match KNOWN.get(&data.get_type(), |class| examine(class, data)) {

@@ -53,6 +53,8 @@ mod carry_out;
 mod likes;
 pub mod registry;
 
+mod planned;
+
 mod doors;
 
 mod narrow;
@@ -60,8 +62,8 @@ mod narrow;
 pub(crate) use available::{dtypes, missing_dtype};
 pub use class::class_of;
 pub use commitment::Commitment;
-pub use doors::{convert_to, deliver, explain};
-pub(crate) use errors::{copy_required, forbidden_copy, unknown_dtype};
+pub use doors::{cast_in_graph, convert_to, explain};
+pub(crate) use errors::forbidden_copy;
 pub use execute::make_array;
 pub use foreign::{open_any, open_on_host, open_to_hold};
 pub use gradient::{expect_no_gradient, warn_if_detached};
@@ -73,9 +75,9 @@ pub use likes::{as_array, scalar_as_array, seen_as_array};
 pub use narrow::{Narrowing, convert_labelled, convert_narrowed, narrowed};
 pub use own_cast::{OwnCast, integer_range};
 pub use pin::pin;
+pub use planned::deliver;
 pub use prepare::explain_refusal;
 pub use request::Request;
-pub(crate) use request::cast_of;
 pub use slot::{Opened, fresh};
 pub use source::{alike, open_host, open_plain};
 pub use trial_of_arrays::try_slices;

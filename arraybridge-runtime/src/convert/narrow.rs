@@ -4,8 +4,9 @@ use pyo3::prelude::*;
 
 use super::available::{dtypes, nearest};
 use super::class::class_of;
-use super::doors::{convert_routed, convert_to};
+use super::doors::convert_to;
 use super::plan::Route;
+use super::planned::convert_routed;
 use super::request::Request;
 use super::{errors, trace};
 use crate::framework::detect;
@@ -110,7 +111,7 @@ pub fn convert_labelled<'py>(
     narrowing: Option<Narrowing<'_>>,
 ) -> Result<Bound<'py, PyAny>> {
     let class = detect::class_of(data).ok_or_else(|| errors::not_an_array(data, target.name))?;
-    if class.framework.memory_type != source.memory_type {
+    if !class.framework.is(source) {
         return Err(errors::mislabelled(Endpoints { source, target }, class.framework, data));
     }
     match (convert_to(data, target, request), narrowing) {

@@ -83,8 +83,7 @@ impl<'py> OwnCast<'py> {
 
 /// Returns whether the operations can be exact at all on hardware that rounds as IEEE 754 demands.
 pub(super) fn can_be_exact(from: DType, to: DType, scaling: Scaling, has_f64: bool) -> bool {
-    let to_integer = matches!(to.kind(), Kind::Signed | Kind::Unsigned);
-    if from.kind() != Kind::Float || !to_integer {
+    if from.kind() != Kind::Float || !to.is_integer() {
         return true;
     }
     match scaling {
@@ -116,14 +115,13 @@ impl<'py> Ops<'_, 'py> {
 
     fn cast(&self, array: &Array<'py>) -> PyResult<Array<'py>> {
         let OwnCast { from, to, scaling, .. } = self.cast;
-        let integer = |kind| matches!(kind, Kind::Signed | Kind::Unsigned);
         match (from.kind(), to.kind()) {
-            (Kind::Float, kind) if integer(kind) => match scaling {
+            (Kind::Float, _) if to.is_integer() => match scaling {
                 Scaling::Clamp => self.clamp_float(array),
                 Scaling::Unit => self.scale_unit(array),
                 Scaling::Stretch => self.stretch(array),
             },
-            (source, target) if integer(source) && integer(target) => self.clamp_integer(array),
+            _ if from.is_integer() && to.is_integer() => self.clamp_integer(array),
             (_, Kind::Float) if to.size() == 1 => self.to_float8(array),
             // TensorFlow's cast looks at the real part alone.
             (Kind::Complex, Kind::Bool) => {

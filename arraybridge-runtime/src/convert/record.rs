@@ -91,7 +91,7 @@ pub(super) struct Description {
 }
 
 thread_local! {
-    /// What the array is in that this thread converts, by the name of its class.
+    /// The class of the object that has the array inside which this thread converts, by its name.
     static WRAPPER: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
@@ -110,7 +110,7 @@ pub fn within<T>(class: String, body: impl FnOnce() -> T) -> T {
     body()
 }
 
-/// What a record says of memory that its target could write to, and must not.
+/// The note of a record on memory that its target could write to, and must not.
 const IMMUTABLE: &str = "immutable memory";
 
 impl Description {

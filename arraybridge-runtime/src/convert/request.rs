@@ -31,14 +31,14 @@ impl Request {
     /// Returns whether nothing is asked for, so that an array of the target's framework stays as it
     /// is.
     #[inline]
-    pub(crate) fn is_plain(&self) -> bool {
+    pub(crate) fn keeps_own_arrays(&self) -> bool {
         self.placement == Placement::Auto && self.copy != Some(true) && self.dtype.is_none()
     }
 
     /// Returns whether nothing is asked for, by the caller or by the context.
     #[inline]
     pub(super) fn is_empty(&self, py: Python<'_>) -> bool {
-        self.is_plain() && !self.for_writing && trace::copy_default(py, self.copy).is_none()
+        self.keeps_own_arrays() && !self.for_writing && trace::copy_default(py, self.copy).is_none()
     }
 
     /// The wish for an array of a dtype, in a context that may forbid copies.

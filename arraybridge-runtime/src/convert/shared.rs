@@ -40,7 +40,7 @@ pub(super) fn remember(endpoints: Endpoints, slot: &Slot, plan: &Plan) {
     if plan.route == Route::Share
         && matches!(plan.steps, [Step::Import])
         && is_constant(endpoints.target, dtype)
-        && is_plain(endpoints, slot)
+        && is_usual(endpoints, slot)
     {
         known(endpoints).fetch_or(1 << dtype as u32, Ordering::Relaxed);
     }
@@ -54,7 +54,7 @@ fn is_constant(framework: &Framework, dtype: DType) -> bool {
 /// Returns whether the memory is as its framework usually has it: nothing of it but the dtype
 /// matters to the target.
 #[inline]
-fn is_plain(Endpoints { source, target }: Endpoints, slot: &Slot) -> bool {
+fn is_usual(Endpoints { source, target }: Endpoints, slot: &Slot) -> bool {
     let (view, Some(import)) = (slot.memory.view(), &target.import) else { return false };
     view.device() == DLDevice::CPU
         && view.is_read_only() == source.immutable
@@ -85,7 +85,7 @@ pub(super) fn convert<'py>(
     let target = loaded::if_loaded(py, target)?;
     if !reader.describe_quickly(data, class, slot)
         || dtypes & (1 << slot.memory.view().dtype() as u32) == 0
-        || !is_plain(endpoints, slot)
+        || !is_usual(endpoints, slot)
         || target.default_device().ok() != Some(Device::Host)
     {
         return None;

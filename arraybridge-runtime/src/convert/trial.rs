@@ -157,7 +157,7 @@ impl<'py> Trial<'py> {
         let take = |memory: Outgoing<'_>| import::import(target, importer, memory);
         let made = source.hand_over(take)?;
         let found = self.difference(&model, &made, layout)?;
-        let Compared::Same(opened) = found else { return Ok(found.lie()) };
+        let Comparison::Same(opened) = found else { return Ok(found.lie()) };
         let shares = (!opened.private).then(|| opened.source.view().data() == model.data);
         let is_aligned = import.align <= ALIGNMENT;
         Ok(match (shares, import.shares, layout) {
@@ -169,14 +169,14 @@ impl<'py> Trial<'py> {
     }
 
     fn sample(&self, layout: Strides, offset: usize) -> Result<Option<(Source, Model)>> {
-        sample(self.target.py(), self.target.framework, self.dtype, layout, offset)
+        sample(self.target, self.dtype, layout, offset)
     }
 
     fn upload(&self) -> Result<Option<Lie>> {
         let Some((source, model)) = self.sample(Strides::Contiguous, 0)? else { return Ok(None) };
         let made = from_numpy(self.target, source, self.device)?;
         let found = self.difference(&model, &made, Strides::Contiguous)?;
-        let Compared::Same(opened) = found else {
+        let Comparison::Same(opened) = found else {
             let by_to_numpy = self.target.framework.export.is_none();
             let has_shape = || shape::of(&made).is_some_and(|shape| shape == model.shape);
             return Ok(found.lie().map(|lie| lie.of_from_numpy(by_to_numpy, has_shape())));
@@ -191,30 +191,29 @@ impl<'py> Trial<'py> {
         model: &Model,
         made: &Bound<'py, PyAny>,
         layout: Strides,
-    ) -> Result<Compared> {
-        let own = self.target.framework.memory_type;
-        if detect::class_of(made).is_none_or(|class| class.framework.memory_type != own) {
-            return Ok(Compared::Different(Lie::class(made)));
+    ) -> Result<Comparison> {
+        if !detect::is_of(made, self.target.framework) {
+            return Ok(Comparison::Different(Lie::class(made)));
         }
         if let Some(lie) = wrong_dtype(self.target, made, self.dtype) {
-            return Ok(Compared::Different(lie));
+            return Ok(Comparison::Different(lie));
         }
         let opened = match open_host(made) {
             Err(error) if is_table(&error) => return Err(error),
             opened => opened,
         };
         let Some(opened) = attempt(self.target.py(), opened.map_err(PyErr::from)) else {
-            return Ok(Compared::Unreadable);
+            return Ok(Comparison::Unreadable);
         };
         let (shape, bytes) =
             (opened.source.view().shape(), cast::bytes_of(self.target.py(), &opened.source)?);
         if shape != model.shape.as_slice() {
-            return Ok(Compared::Different(Lie::shape(&model.shape, shape)));
+            return Ok(Comparison::Different(Lie::shape(&model.shape, shape)));
         }
         Ok(match layout {
-            _ if bytes == model.bytes => Compared::Same(opened),
-            Strides::Contiguous => Compared::Different(Lie::values(self.dtype)),
-            layout => Compared::Different(Lie::strides(layout, "read it in another order")),
+            _ if bytes == model.bytes => Comparison::Same(opened),
+            Strides::Contiguous => Comparison::Different(Lie::values(self.dtype)),
+            layout => Comparison::Different(Lie::strides(layout, "read it in another order")),
         })
     }
 
@@ -231,7 +230,7 @@ impl<'py> Trial<'py> {
 }
 
 /// The result of a comparison.
-enum Compared {
+enum Comparison {
     /// The same array, which was opened to look at it.
     Same(Opened),
     Different(Lie),
@@ -239,16 +238,16 @@ enum Compared {
     Unreadable,
 }
 
-impl Compared {
+impl Comparison {
     fn lie(self) -> Option<Lie> {
         match self {
-            Compared::Same(_) | Compared::Unreadable => None,
-            Compared::Different(lie) => Some(lie),
+            Comparison::Same(_) | Comparison::Unreadable => None,
+            Comparison::Different(lie) => Some(lie),
         }
     }
 }
 
-/// Whether an error says that a table is wrong.
+/// Returns whether an error says that a table is wrong.
 fn is_table(error: &Error) -> bool {
     matches!(error, Error::Conversion(why) if why.failure == Failure::Table)
 }

@@ -1,4 +1,4 @@
-//! What a table says of arrays that its framework has: how they are copied and sliced, tried out.
+//! The trial of what a table says of arrays that its framework has: how they are copied and sliced.
 //!
 //! Before the first copy of a dtype by `copy`, and before the first slices, a small array is copied or sliced the
 //! same way. A dtype that the framework refuses to make is not tried.
@@ -33,12 +33,6 @@ fn make<'py>(loaded: Loaded<'py>, source: Source) -> Result<Bound<'py, PyAny>> {
     }
 }
 
-/// Whether an object is one of the framework's arrays.
-fn is_own(framework: &Framework, object: &Bound<'_, PyAny>) -> bool {
-    detect::class_of(object)
-        .is_some_and(|class| class.framework.memory_type == framework.memory_type)
-}
-
 /// Tries out `copy` of a table that is not one of the tests', unless that was done before with the dtype.
 ///
 /// # Errors
@@ -57,14 +51,14 @@ fn compare_copy(loaded: Loaded<'_>, dtype: DType) -> Result<()> {
     let (py, framework) = (loaded.py(), loaded.framework);
     let compare = || -> Result<Option<Lie>> {
         let Some(copy) = &framework.copy else { return Ok(None) };
-        let made = sample(py, framework, dtype, Strides::Contiguous, 0)?;
+        let made = sample(loaded, dtype, Strides::Contiguous, 0)?;
         let Some((source, model)) = made else { return Ok(None) };
         let array = make(loaded, source)?;
         let copied = copy.call(loaded, [&array])?;
         if let Some(ready) = &framework.ready {
             ready.call(loaded, [&copied])?;
         }
-        if !is_own(framework, &copied) {
+        if !detect::is_of(&copied, framework) {
             return Ok(Some(Lie::copy("made no array of its own")));
         }
         let (one, other) = (open_host(&array)?, open_host(&copied)?);
@@ -142,7 +136,7 @@ fn compare_slices<'py>(
         return Ok(Some(Lie::slices(key, dtype, but)));
     }
     for (slice, expected) in slices.iter().zip(bytes.chunks(bytes.len() / STACK[0])) {
-        if !is_own(framework, slice) {
+        if !detect::is_of(slice, framework) {
             let but = format!("made a {}", errors::class_name(slice));
             return Ok(Some(Lie::slices(key, dtype, but)));
         }

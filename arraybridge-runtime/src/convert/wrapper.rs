@@ -6,7 +6,7 @@ use pyo3::types::PyType;
 
 use crate::interpreter::error::{Result, attempt};
 
-/// Whether the package knows how to take the objects of a class apart. A program without the package knows nothing.
+/// Returns whether the package knows how to take the objects of a class apart. Without the package nothing is known.
 #[cold]
 pub(super) fn is_registered(class: &Bound<'_, PyType>) -> bool {
     let py = class.py();
@@ -21,10 +21,10 @@ pub(super) fn is_registered(class: &Bound<'_, PyType>) -> bool {
 ///
 /// What the function raises that the class was registered with.
 #[cold]
-pub(super) fn opened<'py>(data: &Bound<'py, PyAny>) -> Result<Option<Opened<'py>>> {
+pub(super) fn opened<'py>(data: &Bound<'py, PyAny>) -> Result<Option<NameAndArray<'py>>> {
     let wrappers = data.py().import(intern!(data.py(), "arraybridge.wrappers"))?;
     Ok(wrappers.call_method1(intern!(data.py(), "_opened"), (data,))?.extract()?)
 }
 
 /// The name of a class, and the array inside one of its objects.
-pub(super) type Opened<'py> = (String, Option<Bound<'py, PyAny>>);
+pub(super) type NameAndArray<'py> = (String, Option<Bound<'py, PyAny>>);

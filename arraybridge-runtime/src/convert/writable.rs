@@ -19,7 +19,7 @@ use crate::memory::numpy_array;
 ///
 /// [`Failure::Copy`] with the reason, and as [`convert_to`](crate::convert::convert_to).
 pub fn open_writable(data: &Bound<'_, PyAny>) -> Result<Opened> {
-    writable(data, Wanted { device: Device::Host, stream: LEGACY_STREAM })
+    writable(data, WantedPlace { device: Device::Host, stream: LEGACY_STREAM })
 }
 
 /// Does what [`open_writable`] does, for memory of a CUDA device, ordered with a stream of that
@@ -29,17 +29,17 @@ pub fn open_writable(data: &Bound<'_, PyAny>) -> Result<Opened> {
 ///
 /// The errors of [`open_writable`].
 pub fn open_writable_on(data: &Bound<'_, PyAny>, device: usize, stream: usize) -> Result<Opened> {
-    writable(data, Wanted { device: Device::Accelerator(device), stream })
+    writable(data, WantedPlace { device: Device::Accelerator(device), stream })
 }
 
 /// The place where memory has to be, and the stream that is going to write to it there.
 #[derive(Clone, Copy)]
-struct Wanted {
+struct WantedPlace {
     device: Device,
     stream: usize,
 }
 
-impl Wanted {
+impl WantedPlace {
     fn refused(self, framework: &Framework, why: &str) -> Error {
         let memory = match self.device {
             Device::Host => "host memory".to_owned(),
@@ -62,7 +62,7 @@ impl Wanted {
     }
 }
 
-fn writable(data: &Bound<'_, PyAny>, wanted: Wanted) -> Result<Opened> {
+fn writable(data: &Bound<'_, PyAny>, wanted: WantedPlace) -> Result<Opened> {
     match detect::class_of(data) {
         Some(class) => writable_array(data, &class, wanted),
         None => writable_object(data, wanted),
@@ -70,7 +70,7 @@ fn writable(data: &Bound<'_, PyAny>, wanted: Wanted) -> Result<Opened> {
 }
 
 /// The memory of an object of no framework.
-fn writable_object(data: &Bound<'_, PyAny>, wanted: Wanted) -> Result<Opened> {
+fn writable_object(data: &Bound<'_, PyAny>, wanted: WantedPlace) -> Result<Opened> {
     let opened = foreign::open_any(data, wanted.stream)?;
     let numpy = MemoryType::Numpy.framework();
     if opened.private {
@@ -84,7 +84,7 @@ fn writable_object(data: &Bound<'_, PyAny>, wanted: Wanted) -> Result<Opened> {
 }
 
 /// The memory of a framework's array.
-fn writable_array(data: &Bound<'_, PyAny>, class: &Class, wanted: Wanted) -> Result<Opened> {
+fn writable_array(data: &Bound<'_, PyAny>, class: &Class, wanted: WantedPlace) -> Result<Opened> {
     let (framework, title) = (class.framework, class.framework.title);
     if framework.immutable {
         return Err(wanted.refused(framework, &format!("{title} arrays never change")));

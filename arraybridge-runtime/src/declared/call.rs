@@ -2,19 +2,19 @@
 
 use std::cell::Cell;
 
-use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFunction, PyTuple};
 
+use super::Declared;
 use super::arguments::{
-    self, ArgumentSlot, ArgumentSlots, ArrayVersions, Destination, FittedArguments,
+    self, ArgumentSlot, ArgumentSlots, ArrayVersions, Destination, Finder, FittedArguments,
+    FoundObjects,
 };
 use super::definition::{Definition, FunctionKind};
 use super::options::OutputType;
-use super::result::{self, ResultScope};
-use super::wrapped::Found;
-use super::{ladder, scope};
+use super::ready;
+use super::scope;
 use crate::convert;
 use crate::framework::device;
 use crate::framework::loaded;
@@ -27,6 +27,8 @@ use crate::slices::Sink;
 pub struct Call<'a, 'py> {
     /// The interpreter.
     pub py: Python<'py>,
+    /// The declared function.
+    pub declared: &'a Bound<'py, Declared>,
     /// The function and its declaration.
     pub definition: &'a Definition,
     /// The caller's positional arguments.
@@ -36,12 +38,12 @@ pub struct Call<'a, 'py> {
     /// The arrays in both.
     pub slots: ArgumentSlots<'py>,
     /// The objects in both that are no arrays of a framework and are like some.
-    pub found: Found<'py>,
+    pub found: FoundObjects<'py>,
     /// The policy for the dtype of the result.
     pub policy: Policy,
-    /// Whether memory ran out on an accelerator and the function was called on the host.
+    /// True if memory ran out on an accelerator and the function was called on the host.
     pub fell_back: Cell<bool>,
-    /// What the first array of the result is written to, if the caller said so.
+    /// The destination of the first array of the result, if the caller said so.
     pub sink: Option<Sink<'a, 'py>>,
     /// How many first axes of the lead count slices, if the call is made slice by slice.
     pub leading: usize,
@@ -82,17 +84,17 @@ impl<'a, 'py> Call<'a, 'py> {
     /// A call with these arguments, whose arrays are still to be found.
     #[inline]
     pub fn new(
-        py: Python<'py>,
-        definition: &'a Definition,
+        declared: &'a Bound<'py, Declared>,
         args: &Bound<'py, PyTuple>,
         kwargs: Option<&Bound<'py, PyDict>>,
         policy: Policy,
     ) -> Call<'a, 'py> {
         let (args, kwargs, slots) = (args.clone(), kwargs.cloned(), ArgumentSlots::new());
-        let (fell_back, found) = (Cell::new(false), Found::default());
+        let (fell_back, found) = (Cell::new(false), FoundObjects::default());
         Call {
-            py,
-            definition,
+            py: declared.py(),
+            declared,
+            definition: declared.get().definition(),
             args,
             kwargs,
             slots,
@@ -108,7 +110,7 @@ impl<'a, 'py> Call<'a, 'py> {
     ///
     /// # Errors
     ///
-    /// The errors of [`arguments::find`].
+    /// The errors of [`Finder::find`].
     // The call stays where it is: a second one in each frame would shorten recursions.
     #[inline]
     pub fn find_arrays(&mut self) -> Result<()> {
@@ -118,14 +120,14 @@ impl<'a, 'py> Call<'a, 'py> {
     #[inline]
     fn find(&mut self, is_cut: bool) -> Result<()> {
         let Call { slots, found, definition, args, kwargs, .. } = self;
-        arguments::find(slots, found, definition, args, kwargs.as_ref(), is_cut)
+        Finder { slots, found, definition, is_cut }.find(args, kwargs.as_ref())
     }
 
     /// Finds the arrays of a call that is made part by part. What is not cut is read.
     ///
     /// # Errors
     ///
-    /// As [`arguments::find`]; what reading raises.
+    /// As [`Finder::find`]; what reading raises.
     #[cold]
     pub fn find_cut_arrays(&mut self) -> Result<()> {
         self.find(true)?;
@@ -193,8 +195,8 @@ impl<'a, 'py> Call<'a, 'py> {
             // The steps of a coroutine or a generator are waited for one by one.
             if definition.kind == FunctionKind::Plain {
                 match fitted.must_wait || self.is_waited_for() {
-                    true => result::wait(options.execution, &result)?,
-                    false => result::compute(options.execution, &result)?,
+                    true => ready::wait(options.execution, &result)?,
+                    false => ready::compute(options.execution, &result)?,
                 }
                 fitted.write_back(definition, slots)?;
             }
@@ -225,7 +227,8 @@ impl<'a, 'py> Call<'a, 'py> {
     ) -> PyResult<Bound<'py, PyAny>> {
         let (py, framework) = (self.py, self.definition.options.execution);
         let Some(translate) = framework.translate else { return Ok(function.clone()) };
-        let may_be_traced = slots.iter().any(|slot| slot.is_of(framework) && !slot.is_plain());
+        let may_be_traced =
+            slots.iter().any(|slot| slot.is_of(framework) && !slot.class.is_array());
         if !may_be_traced
             || self.definition.kind != FunctionKind::Plain
             || !function.is_exact_instance_of::<PyFunction>()
@@ -242,9 +245,8 @@ impl<'a, 'py> Call<'a, 'py> {
     #[inline]
     fn is_waited_for(&self) -> bool {
         let options = &self.definition.options;
-        let leaves = |output: &Framework| {
-            output.memory == Memory::Host && output.memory_type != options.execution.memory_type
-        };
+        let leaves =
+            |output: &Framework| output.memory == Memory::Host && !output.is(options.execution);
         options.execution.ready.is_some() && options.retries() && self.output().is_some_and(leaves)
     }
 
@@ -257,38 +259,11 @@ impl<'a, 'py> Call<'a, 'py> {
         body: impl FnOnce() -> PyResult<T>,
     ) -> PyResult<T> {
         let framework = self.definition.options.execution;
-        if !scope::applies_to(framework) {
+        if !framework.enters_devices() {
             return body();
         }
         let used = |slot: &ArgumentSlot<'py>| fitted.array(slot);
         scope::enter(self.py, framework, fitted.placement, slots, used, body)
-    }
-
-    /// Calls the function, and again on the rungs of the ladder when memory runs out. The scope is that in
-    /// which the result will be finished.
-    ///
-    /// # Errors
-    ///
-    /// Any exception that the first attempt raises.
-    #[inline]
-    pub fn recover(
-        &self,
-        slots: &ArgumentSlots<'py>,
-        scope: ResultScope,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let was_short = self.definition.room.was_short();
-        if was_short && let Some(done) = ladder::split_call(self, slots, scope) {
-            return done;
-        }
-        match self.attempt(slots, &AttemptOptions::default()) {
-            Ok((result, _)) => {
-                if was_short {
-                    ladder::note_whole(self, slots);
-                }
-                Ok(result)
-            }
-            Err(failed) => ladder::retry_call(self, slots, failed, scope),
-        }
     }
 
     /// The framework that results are converted to; `None` if it is that of the first array and there
@@ -298,57 +273,5 @@ impl<'a, 'py> Call<'a, 'py> {
             OutputType::Fixed(framework) => Some(framework),
             OutputType::Input => self.slots.first().map(|lead| lead.class.framework),
         }
-    }
-
-    /// Gives a result its dtype and its framework, and tests the contract.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`result::finish`]; any exception that the contract raises; `ValueError` when
-    /// the result violates it.
-    #[inline]
-    pub fn finish(
-        &self,
-        result: Bound<'py, PyAny>,
-        scope: ResultScope,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        self.finish_as(result, scope, Ok)
-    }
-
-    /// As [`finish`](Self::finish), with a last step before the contract.
-    ///
-    /// # Errors
-    ///
-    /// As [`finish`](Self::finish), and what the step returns.
-    #[inline]
-    pub fn finish_as(
-        &self,
-        mut result: Bound<'py, PyAny>,
-        scope: ResultScope,
-        step: impl FnOnce(Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let sink = self.sink.as_ref();
-        // Tiles and slices were written as they came.
-        let is_whole = scope == ResultScope::Call && self.definition.options.tiles.is_none();
-        if let Some(sink) = sink.filter(|_| is_whole) {
-            result = sink.take(result, |array| sink.write_whole(array))?;
-        }
-        let result = result::finish(self, result, scope)
-            .and_then(step)
-            .map_err(|error| arguments::in_place(self.definition, "the result", error))?;
-        let result = match sink {
-            Some(sink) => sink.settle(result)?,
-            None => result,
-        };
-        // The policy may have cast it.
-        result::compute(self.definition.options.execution, &result)?;
-        let Some(contract) = &self.definition.options.contract else { return Ok(result) };
-        let answer = contract.bind(self.py).call1((&result,))?;
-        // A contract that asserts returns None.
-        if !answer.is_none() && !answer.is_truthy()? {
-            let text = format!("{} violated its output contract", self.definition.name);
-            return Err(PyValueError::new_err(text));
-        }
-        Ok(result)
     }
 }

@@ -8,13 +8,12 @@ use pyo3::types::PyDict;
 
 use super::ladder::Room;
 use super::options::{Options, OutputType, RULE};
-use super::passthrough::Passthrough;
-use super::signature::Parameters;
+use super::signature::{AddsDtype, Parameters};
 use crate::convert::record::Record;
 use crate::convert::{Narrowing, trace};
 use crate::framework::spec::Framework;
 use crate::interpreter::error::{Error, Result};
-use crate::policy::{Narrow, Policy};
+use crate::policy::{Conversion, Narrow, Policy};
 
 /// The object that calling a function returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +61,7 @@ pub struct Definition {
     pub passthrough: Option<Passthrough>,
     /// The record of the array sizes for which memory sufficed.
     pub room: Room,
-    /// Whether gradients of other frameworks flow through the function.
+    /// True if gradients of other frameworks flow through the function.
     is_differentiable: AtomicBool,
 }
 
@@ -78,6 +77,7 @@ impl Definition {
         function: &Bound<'py, PyAny>,
         execution: &'static Framework,
         keywords: &Bound<'py, PyDict>,
+        adds_dtype: AddsDtype,
     ) -> Result<(Definition, Option<Bound<'py, PyAny>>)> {
         let (function, binding) = unwrap_method(function)?;
         if !function.is_callable() {
@@ -85,7 +85,7 @@ impl Definition {
             return Err(Error::Type(format!("a declaration is for a function, not for {class}")));
         }
         let options = Options::read(execution, keywords)?;
-        let (parameters, signature) = Parameters::read(&function, &options)?;
+        let (parameters, signature) = Parameters::read(&function, &options, adds_dtype)?;
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let mut definition = Definition {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
@@ -122,7 +122,7 @@ impl Definition {
         Ok((definition, signature))
     }
 
-    /// Whether gradients of other frameworks flow through the function.
+    /// Returns whether gradients of other frameworks flow through the function.
     #[inline]
     pub fn is_differentiable(&self) -> bool {
         self.is_differentiable.load(Ordering::Relaxed)
@@ -157,6 +157,45 @@ impl Definition {
             && trace::copy_default(py, self.options.copy) != Some(false);
         let narrowing = Narrowing { function: &self.name };
         is_allowed.then_some(narrowing)
+    }
+}
+
+/// The way in which arguments are passed through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Passthrough {
+    /// After a check that the arguments fit; the result is checked, too.
+    Checked,
+    /// Always: the function opens all arrays itself, and its result needs no conversion.
+    Unchecked,
+}
+
+impl Passthrough {
+    /// The way in which a function's arguments are passed through; `None` if they cannot be.
+    pub fn of(definition: &Definition) -> Option<Passthrough> {
+        let options = &definition.options;
+        let is_input = |other: &Framework| other.is(options.input);
+        let keeps_results = match options.output {
+            OutputType::Fixed(output) => options.delivers || is_input(output),
+            OutputType::Input => options.delivers,
+        };
+        let is_simple = definition.kind == FunctionKind::Plain
+            && options.accepts_own_arrays()
+            && options.contract.is_none()
+            && options.lead.is_none()
+            && options.writes.is_empty()
+            && !options.slice_by_slice
+            && options.tiles.is_none()
+            && is_input(options.execution)
+            && (options.delivers || !options.execution.lazy)
+            && keeps_results;
+        let needs_no_check = options.delivers
+            && options.conversion == Some(Conversion::NativeOutput)
+            && !definition.parameters.converts()
+            && !options.execution.enters_devices();
+        is_simple.then_some(match needs_no_check {
+            true => Passthrough::Unchecked,
+            false => Passthrough::Checked,
+        })
     }
 }
 

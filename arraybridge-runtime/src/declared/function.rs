@@ -1,63 +1,23 @@
 //! Declared functions as Python sees them.
 
-use std::cell::RefCell;
-
-use pyo3::exceptions::PyTypeError;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple};
 
-use super::arguments;
-use super::attributes::set_attributes;
-use super::call::Call;
-use super::definition::{Binding, Definition, FunctionKind};
+use super::Declared;
+use super::definition::{Binding, Definition, FunctionKind, Passthrough};
 use super::gradients;
-use super::options::Options;
-use super::passthrough::{self, Passthrough};
+use super::names;
+use super::object::is_python_function;
+use super::options::OutputType;
+use super::passthrough;
 use super::python_function;
-use super::result::ResultScope;
-use super::signature::AddedKeywords;
-use super::{names, steps};
-use crate::convert::record::Record;
-use crate::convert::trace;
 use crate::framework::spec::Framework;
-use crate::interpreter::error::{Result, first_line};
-use crate::interpreter::vectorcall::{self, vectorcall_class};
-use crate::interpreter::{park, stack};
-use crate::policy::Policy;
-
-/// A function that takes arrays of any framework and receives those of the framework that it is
-/// declared for.
-///
-/// The decorators create it. From a Python function they make a Python function that calls it. It is
-/// called like the function, with two more keywords. `dtype_conversion` is the dtype of this call's result, as in `dtype_policy`. `slice_by_slice=True`
-/// calls the function for each 2-D slice of the first array and stacks the results, as
-/// `process_slices` does. `__wrapped__` is the function; `input_memory_type`, `output_memory_type` and
-/// `execution_memory_type` are names of frameworks.
-///
-/// A call raises what the function raises, what `convert` raises for an argument or a result that
-/// cannot be converted, and `ValueError` for a result that violates the contract. The default value
-/// of a parameter is passed to the function as it is.
-///
-/// Examples
-/// --------
-/// >>> import numpy, arraybridge
-/// >>> @arraybridge.numpy
-/// ... def half(image):
-/// ...     return image / 2
-/// >>> half(numpy.array([100, 500], dtype="uint16"))
-/// array([ 50, 250], dtype=uint16)
-/// >>> half(numpy.array([1, 2], dtype="uint16"), dtype_conversion="native")
-/// array([0.5, 1. ])
-#[pyclass(frozen, dict, weakref, module = "arraybridge", name = "Declared")]
-pub struct Declared {
-    vectorcall: vectorcall::Slot<Declared>,
-    definition: Definition,
-}
-
-vectorcall_class!(Declared, vectorcall, passthrough::call);
+use crate::interpreter::error::Result;
+use crate::interpreter::park;
+use crate::interpreter::vectorcall;
 
 impl Declared {
     /// Declares a function: a Python function becomes a Python function, anything else a [`Declared`].
@@ -70,10 +30,10 @@ impl Declared {
         execution: &'static Framework,
         keywords: &Bound<'py, PyDict>,
     ) -> Result<Bound<'py, PyAny>> {
-        let (definition, signature) = Definition::new(function, execution, keywords)?;
+        let (definition, signature) = Definition::new(function, execution, keywords, adds_dtype)?;
         let is_plain = definition.kind == FunctionKind::Plain;
         let declared = Declared::new(function.py(), definition)?;
-        let shown = if is_plain && python_function::is_one(function)? {
+        let shown = if is_plain && is_python_function(function)? {
             python_function::calling(&declared, function)?
         } else {
             declared.clone().into_any()
@@ -99,143 +59,10 @@ impl Declared {
         Ok(declared)
     }
 
-    /// The object that a declared function is, or that it calls; `None` for anything else.
-    pub fn of<'py>(function: &Bound<'py, PyAny>) -> Option<Bound<'py, Declared>> {
-        let called = || python_function::called(function);
-        function.cast::<Declared>().cloned().ok().or_else(called)
-    }
-
-    /// The function and its declaration.
-    #[inline]
-    pub(super) fn definition(&self) -> &Definition {
-        &self.definition
-    }
-
     /// The framework that the function works on, and the function.
     pub fn parts<'py>(&self, py: Python<'py>) -> (&'static Framework, Bound<'py, PyAny>) {
         let Definition { function, options, .. } = &self.definition;
         (options.execution, function.bind(py).clone())
-    }
-}
-
-/// The keywords that a declaration adds, as the caller gave them.
-#[cold]
-fn given_again<'py>(
-    py: Python<'py>,
-    added: Option<AddedKeywords<'py>>,
-    options: &Options,
-) -> PyResult<Bound<'py, PyDict>> {
-    let keywords = PyDict::new(py);
-    if let Some(added) = added {
-        if let Some(conversion) = added.dtype_conversion {
-            keywords.set_item("dtype_conversion", conversion)?;
-        }
-        if added.slice_by_slice != options.slice_by_slice {
-            keywords.set_item("slice_by_slice", added.slice_by_slice)?;
-        }
-        if let Some(out) = added.out {
-            keywords.set_item("out", out)?;
-        }
-    }
-    Ok(keywords)
-}
-
-thread_local! {
-    /// The lead of each traced call of this thread, where there was a choice.
-    static LEADS: RefCell<Vec<Option<String>>> = const { RefCell::new(Vec::new()) };
-}
-
-impl Declared {
-    /// Records a call as a span of the traces, if there are any.
-    #[inline]
-    pub(super) fn traced<'py>(
-        slf: &Bound<'py, Self>,
-        call: impl FnOnce() -> PyResult<Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let Some(start) = trace::start() else { return call() };
-        LEADS.with_borrow_mut(|leads| leads.push(None));
-        let result = call();
-        let lead = LEADS.with_borrow_mut(Vec::pop).flatten();
-        let definition = &slf.get().definition;
-        // The call of a generator or a coroutine only makes it.
-        if definition.kind == FunctionKind::Plain {
-            let error = result.as_ref().err().map(|error| first_line(slf.py(), error));
-            let span = Record { via: lead.unwrap_or_default(), ..definition.span(error) };
-            trace::push_span(slf.py(), span, start);
-        }
-        result
-    }
-
-    /// Notes for the span of a call that is traced which array is the lead, if there was a choice.
-    #[cold]
-    pub(super) fn note_lead(call: &Call<'_, '_>) {
-        let choice = arguments::choice(&call.slots, call.definition);
-        let choice = choice.or_else(|| call.wrapper_in_words());
-        LEADS.with_borrow_mut(|leads| leads.last_mut().map(|lead| *lead = choice));
-    }
-
-    /// Calls the function with arguments that may have to be converted.
-    pub(super) fn call_generally<'py>(
-        slf: &Bound<'py, Self>,
-        args: &Bound<'py, PyTuple>,
-        kwargs: Option<&Bound<'py, PyDict>>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        stack::expect_room()?;
-        let (py, definition) = (slf.py(), &slf.get().definition);
-        let options = &definition.options;
-        let mut policy = options.policy(py);
-        let (mut slice_by_slice, mut out) = (options.slice_by_slice, None);
-        let mut added_keywords = None;
-        if let Some(kwargs) = kwargs {
-            // The dictionary belongs to this call.
-            let added = definition.parameters.take_added(kwargs, options)?;
-            policy = Policy::from_py(added.dtype_conversion.as_ref(), None, policy)?;
-            (slice_by_slice, out) = (added.slice_by_slice, added.out.clone());
-            added_keywords = Some(added);
-        }
-        if definition.is_differentiable() {
-            let chosen = added_keywords.as_ref().and_then(|added| added.dtype_conversion.clone());
-            let added = (chosen, slice_by_slice, out.is_some());
-            if let Some(result) = gradients::call(definition, args, kwargs, added)? {
-                return Ok(result);
-            }
-        }
-        let kwargs = kwargs.filter(|kwargs| !kwargs.is_empty());
-        let mut call = Call::new(py, definition, args, kwargs, policy);
-        match options.tiles.is_some() || slice_by_slice {
-            true => call.find_cut_arrays()?,
-            false => call.find_arrays()?,
-        }
-        if let Some(result) = call.in_parts(slf, || given_again(py, added_keywords, options))? {
-            return Ok(result);
-        }
-        if trace::is_tracing() {
-            Declared::note_lead(&call);
-        }
-        if let Some(out) = out {
-            call.write_to(out)?;
-        }
-        match (definition.kind, slice_by_slice) {
-            (FunctionKind::Plain, false) => {
-                let result = call.called(slf, &call.slots, ResultScope::Call)?;
-                let result = call.finish(result, ResultScope::Call)?;
-                call.rewrapped(call.wrapper(), result)
-            }
-            (FunctionKind::Plain, true) => {
-                // The arrays are put in another order then.
-                let wrapper = call.wrapper();
-                let result = call.slice_by_slice(slf)?;
-                call.rewrapped(wrapper, result)
-            }
-            (_, false) => {
-                call.expect_no_wrapper()?;
-                steps::start(slf, call)
-            }
-            (_, true) => {
-                let text = "slice_by_slice is for functions that return their result";
-                Err(PyTypeError::new_err(text))
-            }
-        }
     }
 }
 
@@ -341,7 +168,7 @@ impl Declared {
         keywords: &Bound<'py, PyDict>,
     ) -> Result<Bound<'py, Declared>> {
         let execution = names::framework(execution)?;
-        let (definition, signature) = Definition::new(function, execution, keywords)?;
+        let (definition, signature) = Definition::new(function, execution, keywords, adds_dtype)?;
         let declared = Declared::new(function.py(), definition)?;
         set_attributes(&declared, declared.get().definition(), signature)?;
         Ok(declared)
@@ -379,4 +206,41 @@ fn importable_name<'py>(declared: &Bound<'py, Declared>) -> Option<Bound<'py, Py
     let path: String = name.extract().ok()?;
     let found = path.split('.').try_fold(module, |object, part| object.getattr(part)).ok()?;
     found.is(declared).then_some(name)
+}
+
+/// Returns whether a function is a declared one that adds `dtype_conversion`, or wraps such a
+/// function.
+fn adds_dtype(function: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let py = function.py();
+    let partial = py.import(intern!(py, "functools"))?.getattr("partial")?;
+    let mut next = Some(function.clone());
+    while let Some(function) = next {
+        if let Some(declared) = Declared::of(&function) {
+            return Ok(declared.get().definition().parameters.adds_dtype());
+        }
+        let inner = if function.is_instance(&partial)? { "func" } else { "__wrapped__" };
+        next = function.getattr_opt(inner)?;
+    }
+    Ok(false)
+}
+
+/// Makes a declared function look like its function, with the signature that it shows and the
+/// attributes that callers of the original package read.
+fn set_attributes(
+    declared: &Bound<'_, PyAny>,
+    definition: &Definition,
+    signature: Option<Bound<'_, PyAny>>,
+) -> PyResult<()> {
+    static DRESS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let (py, Definition { options, keywords, .. }) = (declared.py(), definition);
+    // A Python function has the attributes already.
+    let function = declared.is_instance_of::<Declared>().then_some(&definition.function);
+    let output = match options.output {
+        OutputType::Fixed(framework) => framework.name,
+        OutputType::Input => "input",
+    };
+    let types = (options.usual_input.name, output, options.execution.name);
+    let is_coroutine = definition.kind == FunctionKind::Coroutine;
+    let dress = DRESS.import(py, "arraybridge._function", "dress")?;
+    dress.call1((declared, function, signature, types, keywords, is_coroutine)).map(drop)
 }

@@ -2,29 +2,52 @@
 //! devices and retries when memory runs out follow from that.
 //!
 //! A call is `finish( recover( scopes( fit -> function ) ) )`: [`arguments`] finds the arrays and
-//! converts them to the declared framework, [`scope`] makes its device current, [`ladder`] retries, and [`result`] gives the result its dtype and its framework. Where every argument fits
-//! already, [`passthrough`] only looks at the class of each.
+//! converts them to the declared framework, [`scope`] makes its device current, [`ladder`] retries, and
+//! [`result`] gives the result its dtype and its framework. Where every argument fits already, [`passthrough`] only
+//! looks at the class of each; all other calls begin in [`general`].
+//!
+//! The files in the order in which each uses only those above it. Options and definitions use the plain data of two
+//! folders that come later: [`tiles`] and [`ladder`].
+
+pub mod names;
+
+mod options;
+
+mod signature;
+
+mod definition;
+
+mod object;
 
 mod arguments;
-mod attributes;
-mod call;
-mod decorator;
-mod definition;
-mod function;
-mod gradients;
-pub mod ladder;
-pub mod names;
-mod options;
-mod passthrough;
-mod python_function;
-mod result;
+
+mod ready;
 mod scope;
-mod signature;
+
+mod call;
+
+mod result;
+
+pub mod ladder;
+
+mod tiles;
+
 mod slicing;
 mod steps;
-mod tiles;
 mod wrapped;
 
+mod gradients;
+
+mod general;
+
+mod passthrough;
+
+mod python_function;
+
+mod function;
+
+mod decorator;
+
 pub use decorator::{Decorator, declare, memory_types};
-pub use function::Declared;
+pub use object::Declared;
 pub use python_function::watch_dynamo;

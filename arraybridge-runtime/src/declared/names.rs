@@ -9,7 +9,6 @@ use crate::framework::generated::MemoryType;
 use crate::framework::spec::Framework;
 use crate::interpreter::error::{Error, Result};
 
-pub use super::options::flag;
 pub use crate::policy::dtype_named as dtype;
 
 /// The names that frameworks are imported as, for suggestions.
@@ -88,4 +87,19 @@ fn meant(name: &str) -> Option<&'static str> {
     let frameworks = MemoryType::ALL.map(MemoryType::framework);
     let called = frameworks.into_iter().find(is_called).map(|framework| framework.name);
     called.or(alias.filter(|alias| MemoryType::from_name(alias).is_some()))
+}
+
+/// True or False, of Python or of NumPy.
+///
+/// # Errors
+///
+/// [`Error::Type`] for anything else.
+pub fn flag(name: &str, value: &Bound<'_, PyAny>) -> Result<bool> {
+    match value.extract() {
+        Ok(value) => Ok(value),
+        Err(_) => Err(Error::Type(format!(
+            "{name} must be True or False, not {}",
+            value.get_type().name()?
+        ))),
+    }
 }

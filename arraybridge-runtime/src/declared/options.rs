@@ -3,10 +3,10 @@
 use std::fmt;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyBool, PyDict, PyString};
 
-use super::names;
-use super::tiles::Tiles;
+use super::names::{self, flag};
+use super::tiles::{Tiles, sequence};
 use crate::declared::ladder::{Join, Rung};
 use crate::framework::device::Placement;
 use crate::framework::spec::{DType, Framework};
@@ -23,7 +23,7 @@ pub enum OutputType {
     Input,
 }
 
-/// What becomes of the object that the lead is in, such as a labelled array.
+/// The treatment of the object that the lead is in, such as a labelled array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
     /// The result is in one like it, where nothing has to be known of the function.
@@ -108,7 +108,7 @@ pub struct Options {
     pub scaling: Option<Scaling>,
     /// The integers between which they are scaled, if the declaration says it.
     pub range: Option<Range>,
-    /// What becomes of arguments whose dtype the framework lacks, if the declaration says it.
+    /// The treatment of arguments whose dtype the framework lacks, if the declaration says it.
     pub narrow: Option<Narrow>,
     /// The ways in which a call is retried when memory runs out, in order.
     pub ladder: Vec<Rung>,
@@ -120,9 +120,9 @@ pub struct Options {
     pub host: Option<Py<PyAny>>,
     /// A test of the result.
     pub contract: Option<Py<PyAny>>,
-    /// Whether the gradients of other frameworks flow through the function.
+    /// True if the gradients of other frameworks flow through the function.
     pub differentiable: bool,
-    /// Whether calls are made slice by slice, unless they say otherwise.
+    /// True if calls are made slice by slice, unless they say otherwise.
     pub slice_by_slice: bool,
     /// The axes of a slice, if the declaration says it.
     pub slice_axes: Option<Vec<AxisName>>,
@@ -130,7 +130,7 @@ pub struct Options {
     pub tiles: Option<Tiles>,
     /// True if results of immutable arrays are copied, so that they can be written to.
     pub writable: bool,
-    /// What becomes of the object that the lead is in.
+    /// The treatment of the object that the lead is in.
     pub keep: Keep,
     /// The parameters whose arrays, of any framework, the function opens itself.
     pub opened: Vec<String>,
@@ -267,18 +267,18 @@ impl Options {
         self.device == Placement::Auto && self.input_dtype.is_none() && self.copy != Some(true)
     }
 
-    /// Whether a result is put into an object like the one that the lead was in.
+    /// Returns whether a result is put into an object like the one that the lead was in.
     #[inline]
     pub fn rewraps(&self) -> bool {
         matches!(self.output, OutputType::Input) && self.keep != Keep::Never && !self.delivers
     }
 
-    /// Whether results are of the framework of the first array argument.
+    /// Returns whether results are of the framework of the first array argument.
     pub fn gives_input(&self) -> bool {
         matches!(self.output, OutputType::Input)
     }
 
-    /// Whether a call is retried when memory runs out.
+    /// Returns whether a call is retried when memory runs out.
     #[inline]
     pub fn retries(&self) -> bool {
         !self.ladder.is_empty()
@@ -392,19 +392,15 @@ impl<'py> Keywords<'_, 'py> {
                         or (\"y\", \"x\")";
             Error::Type(text.to_owned())
         };
-        let is_sequence = axes.is_instance_of::<PyTuple>() || axes.is_instance_of::<PyList>();
-        let axis = |axis: PyResult<Bound<'py, PyAny>>| -> Result<AxisName> {
-            let axis = axis?;
+        let axis = |axis: &Bound<'py, PyAny>| {
             if let Ok(name) = axis.cast::<PyString>() {
                 return Ok(AxisName::Name(name.to_string()));
             }
             let index = axis.extract().ok().filter(|_| !axis.is_instance_of::<PyBool>());
             index.map(AxisName::Index).ok_or_else(wrong)
         };
-        let axes: Vec<_> = match is_sequence {
-            true => axes.try_iter()?.map(axis).collect::<Result<_>>()?,
-            false => Vec::new(),
-        };
+        let axes = sequence(&axes).unwrap_or_default();
+        let axes = axes.iter().map(axis).collect::<Result<Vec<_>>>()?;
         if axes.is_empty() { Err(wrong()) } else { Ok(Some(axes)) }
     }
 
@@ -480,20 +476,5 @@ impl<'py> Keywords<'_, 'py> {
             let text = format!("{option} must be the name of a parameter or a sequence of names");
             Error::Type(text)
         })
-    }
-}
-
-/// True or False, of Python or of NumPy.
-///
-/// # Errors
-///
-/// [`Error::Type`] for anything else.
-pub fn flag(name: &str, value: &Bound<'_, PyAny>) -> Result<bool> {
-    match value.extract() {
-        Ok(value) => Ok(value),
-        Err(_) => Err(Error::Type(format!(
-            "{name} must be True or False, not {}",
-            value.get_type().name()?
-        ))),
     }
 }

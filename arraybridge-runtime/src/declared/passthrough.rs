@@ -11,58 +11,20 @@ use smallvec::SmallVec;
 
 use super::arguments::{ArgumentSlot, has_changed, version};
 use super::call::{Call, FailedAttempt};
-use super::definition::{Definition, FunctionKind};
-use super::options::OutputType;
+use super::definition::{Definition, Passthrough};
 use super::result::{self, ResultScope};
 use super::signature::ArrayUsage;
-use super::{Declared, ladder, scope};
+use super::{Declared, ladder};
 use crate::convert::{self, trace};
 use crate::framework::detect::{self, Role};
 use crate::framework::loaded;
 use crate::framework::oom;
 use crate::framework::spec::{Framework, Memory};
 use crate::interpreter::containers::Container;
-use crate::interpreter::vectorcall::{self, Given};
+use crate::interpreter::vectorcall::{self, Given, vectorcall_class};
 use crate::policy::{Conversion, Policy};
 
-/// The way in which arguments are passed through.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Passthrough {
-    /// After a check that the arguments fit; the result is checked, too.
-    Checked,
-    /// Always: the function opens all arrays itself, and its result needs no conversion.
-    Unchecked,
-}
-
-impl Passthrough {
-    /// The way in which a function's arguments are passed through; `None` if they cannot be.
-    pub fn of(definition: &Definition) -> Option<Passthrough> {
-        let options = &definition.options;
-        let is_input = |other: &Framework| other.memory_type == options.input.memory_type;
-        let keeps_results = match options.output {
-            OutputType::Fixed(output) => options.delivers || is_input(output),
-            OutputType::Input => options.delivers,
-        };
-        let is_simple = definition.kind == FunctionKind::Plain
-            && options.accepts_own_arrays()
-            && options.contract.is_none()
-            && options.lead.is_none()
-            && options.writes.is_empty()
-            && !options.slice_by_slice
-            && options.tiles.is_none()
-            && is_input(options.execution)
-            && (options.delivers || !options.execution.lazy)
-            && keeps_results;
-        let needs_no_check = options.delivers
-            && options.conversion == Some(Conversion::NativeOutput)
-            && !definition.parameters.converts()
-            && !scope::applies_to(options.execution);
-        is_simple.then_some(match needs_no_check {
-            true => Passthrough::Unchecked,
-            false => Passthrough::Checked,
-        })
-    }
-}
+vectorcall_class!(Declared, vectorcall, call);
 
 /// Calls a declared function: passes the arguments through if possible, else takes the general way.
 pub fn call<'py>(
@@ -83,7 +45,8 @@ fn dispatch<'py>(
         _ if definition.room.was_short() => {}
         _ if definition.is_differentiable() => {}
         Some(Passthrough::Unchecked) if !has_added_keyword(definition, given) => {
-            return call_unchecked(py, definition, given);
+            let result = given.pass(definition.function.bind(py));
+            return result.or_else(|error| recover_unchecked(declared, given, error));
         }
         Some(Passthrough::Checked) => {
             let policy = definition.options.policy(py);
@@ -91,12 +54,9 @@ fn dispatch<'py>(
                 && let Some(checked) = check(py, definition, given)
             {
                 if trace::is_tracing() {
-                    let (args, kwargs) = given.packed(py)?;
-                    let mut call = Call::new(py, definition, &args, kwargs.as_ref(), policy);
-                    call.find_arrays()?;
-                    Declared::note_lead(&call);
+                    Declared::note_lead(&found(declared, given, policy)?);
                 }
-                return call_checked(py, definition, given, policy, checked);
+                return call_checked(declared, given, policy, checked);
             }
         }
         _ => {}
@@ -149,43 +109,43 @@ pub unsafe extern "C" fn vectorcall_unchecked(
         // Before `serve`, which may call Python code.
         let error = PyErr::fetch(py);
         vectorcall::serve(callable, args, nargsf, names, |declared: &Bound<'_, Declared>, given| {
-            recover_unchecked(declared.py(), declared.get().definition(), given, error)
+            recover_unchecked(declared, given, error)
         })
     }
 }
 
-fn call_unchecked<'py>(
-    py: Python<'py>,
-    definition: &Definition,
+/// The call for what was given, with its arrays.
+fn found<'a, 'py>(
+    declared: &'a Bound<'py, Declared>,
     given: &Given<'_, 'py>,
-) -> PyResult<Bound<'py, PyAny>> {
-    let result = given.pass(definition.function.bind(py));
-    result.or_else(|error| recover_unchecked(py, definition, given, error))
+    policy: Policy,
+) -> PyResult<Call<'a, 'py>> {
+    let (args, kwargs) = given.packed(declared.py())?;
+    let mut call = Call::new(declared, &args, kwargs.as_ref(), policy);
+    call.find_arrays()?;
+    Ok(call)
+}
+
+/// Retries a failed call on the rungs of the ladder, and finishes its result.
+fn retried<'py>(call: &Call<'_, 'py>, failed: FailedAttempt) -> PyResult<Bound<'py, PyAny>> {
+    let result = ladder::retry_call(call, &call.slots, failed, ResultScope::Call)?;
+    call.finish(result, ResultScope::Call)
 }
 
 /// Retries a call that failed with `error`, if memory ran out.
 #[cold]
 fn recover_unchecked<'py>(
-    py: Python<'py>,
-    definition: &Definition,
+    declared: &Bound<'py, Declared>,
     given: &Given<'_, 'py>,
     error: PyErr,
 ) -> PyResult<Bound<'py, PyAny>> {
+    let (py, definition) = (declared.py(), declared.get().definition());
     if !is_recoverable(py, definition, &error) {
         return Err(error);
     }
-    let (args, kwargs) = given.packed(py)?;
-    let policy = definition.options.policy(py);
-    let mut call = Call::new(py, definition, &args, kwargs.as_ref(), policy);
-    call.find_arrays()?;
+    let call = found(declared, given, definition.options.policy(py))?;
     let written = call.slots.iter().any(ArgumentSlot::is_written);
-    let result = ladder::retry_call(
-        &call,
-        &call.slots,
-        FailedAttempt { error, written },
-        ResultScope::Call,
-    )?;
-    call.finish(result, ResultScope::Call)
+    retried(&call, FailedAttempt { error, written })
 }
 
 /// Returns whether memory ran out and the declaration allows a retry.
@@ -230,7 +190,7 @@ fn check<'a, 'py: 'a>(
                 checked.written |= usage == ArrayUsage::Written;
                 checked.lead.get_or_insert(value);
             }
-            Some(class) if class.framework.memory_type != framework.memory_type => return None,
+            Some(class) if !class.framework.is(framework) => return None,
             // The function may have to be translated.
             Some(class) if framework.translate.is_some() && !matches!(class.role, Role::Array) => {
                 return None;
@@ -274,39 +234,32 @@ fn has_host_only(py: Python<'_>, framework: &'static Framework) -> bool {
     match loaded::if_loaded(py, framework) {
         Some(loaded) => loaded.accelerators() == 0,
         // The general way loads the framework and finds out.
-        None => !scope::applies_to(framework),
+        None => !framework.enters_devices(),
     }
 }
 
 fn call_checked<'py>(
-    py: Python<'py>,
-    definition: &Definition,
+    declared: &Bound<'py, Declared>,
     given: &Given<'_, 'py>,
     policy: Policy,
     checked: CheckedArguments<'_, 'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
+    let (py, definition) = (declared.py(), declared.get().definition());
     match given.pass(definition.function.bind(py)) {
         Ok(result) => {
             let lead = checked.lead.as_deref();
             if result::is_finished(&definition.options, policy, lead, &result) {
                 return Ok(result);
             }
-            let (args, kwargs) = given.packed(py)?;
-            let mut call = Call::new(py, definition, &args, kwargs.as_ref(), policy);
-            call.find_arrays()?;
-            call.finish(result, ResultScope::Call)
+            found(declared, given, policy)?.finish(result, ResultScope::Call)
         }
         Err(error) if !is_recoverable(py, definition, &error) => Err(error),
         Err(error) => {
-            let (args, kwargs) = given.packed(py)?;
-            let mut call = Call::new(py, definition, &args, kwargs.as_ref(), policy);
-            call.find_arrays()?;
+            let call = found(declared, given, policy)?;
             let input = definition.options.input;
             let mut versions = checked.versions.iter();
             let changed = versions.any(|(array, before)| has_changed(input, array, *before));
-            let failed = FailedAttempt { error, written: checked.written || changed };
-            let result = ladder::retry_call(&call, &call.slots, failed, ResultScope::Call)?;
-            call.finish(result, ResultScope::Call)
+            retried(&call, FailedAttempt { error, written: checked.written || changed })
         }
     }
 }

@@ -5,24 +5,11 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyTuple;
 
 use super::Declared;
 use crate::interpreter::error::Result;
-use crate::interpreter::function_code;
-
-/// Returns whether an object is a Python function.
-///
-/// # Errors
-///
-/// Any exception that Python raises.
-pub(super) fn is_one(object: &Bound<'_, PyAny>) -> PyResult<bool> {
-    static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    Ok(object.get_type().is(CLASS.import(object.py(), "types", "FunctionType")?))
-}
 
 /// A Python function that looks like `function` and calls `declared`.
 ///
@@ -38,18 +25,6 @@ pub(super) fn calling<'py>(
     let calling = make.call1((declared, function))?;
     fast::install(&calling);
     Ok(calling)
-}
-
-/// The declared function behind a function that [`calling`] has made, here or in a process that
-/// pickled it by value.
-pub(super) fn called<'py>(function: &Bound<'py, PyAny>) -> Option<Bound<'py, Declared>> {
-    let py = function.py();
-    if !is_one(function).ok()? || !function_code::is_ours(&function.getattr("__code__").ok()?) {
-        return None;
-    }
-    let closure = function.getattr(intern!(py, "__closure__")).ok()?.cast_into::<PyTuple>().ok()?;
-    let contents = closure.get_item(0).ok()?.getattr(intern!(py, "cell_contents")).ok()?;
-    contents.cast_into().ok()
 }
 
 /// True once Dynamo has met a call that it leaves outside its graph.

@@ -1,13 +1,12 @@
 //! The result of a declared function: its dtype and its framework.
 
+use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PyIterator;
 
-use super::arguments;
 use super::call::Call;
 use super::options::{Options, OutputType};
-use super::scope;
+use super::{arguments, ready, scope};
 use crate::convert::trace;
 use crate::convert::{self, Request};
 use crate::framework::detect::{self, Class, Role};
@@ -32,6 +31,60 @@ pub enum ResultScope {
     Stack,
 }
 
+impl<'py> Call<'_, 'py> {
+    /// Gives a result its dtype and its framework, and tests the contract.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`finish`]; any exception that the contract raises; `ValueError` when
+    /// the result violates it.
+    #[inline]
+    pub fn finish(
+        &self,
+        result: Bound<'py, PyAny>,
+        scope: ResultScope,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.finish_as(result, scope, Ok)
+    }
+
+    /// Does what [`finish`](Self::finish) does, with a last step before the contract.
+    ///
+    /// # Errors
+    ///
+    /// As [`finish`](Self::finish), and what the step returns.
+    #[inline]
+    pub fn finish_as(
+        &self,
+        mut result: Bound<'py, PyAny>,
+        scope: ResultScope,
+        step: impl FnOnce(Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let sink = self.sink.as_ref();
+        // Tiles and slices were written as they came.
+        let is_whole = scope == ResultScope::Call && self.definition.options.tiles.is_none();
+        if let Some(sink) = sink.filter(|_| is_whole) {
+            result = sink.take(result, |array| sink.write_whole(array))?;
+        }
+        let result = finish(self, result, scope)
+            .and_then(step)
+            .map_err(|error| arguments::in_place(self.definition, "the result", error))?;
+        let result = match sink {
+            Some(sink) => sink.settle(result)?,
+            None => result,
+        };
+        // The policy may have cast it.
+        ready::compute(self.definition.options.execution, &result)?;
+        let Some(contract) = &self.definition.options.contract else { return Ok(result) };
+        let answer = contract.bind(self.py).call1((&result,))?;
+        // A contract that asserts returns None.
+        if !answer.is_none() && !answer.is_truthy()? {
+            let text = format!("{} violated its output contract", self.definition.name);
+            return Err(PyValueError::new_err(text));
+        }
+        Ok(result)
+    }
+}
+
 /// Applies the policy to the first array of a result, and converts each array to the declared output.
 ///
 /// # Errors
@@ -43,62 +96,127 @@ pub fn finish<'py>(
     result: Bound<'py, PyAny>,
     scope: ResultScope,
 ) -> Result<Bound<'py, PyAny>> {
+    let mut finisher = Finisher { call, scope, is_first: true };
     if let Some(class) = detect::class_of(&result) {
         return match scope {
             // What will be stacked is where the other slices are.
             ResultScope::Slice => put_back(call, result, class.framework),
-            _ => finish_array(call, result, class, true, scope),
+            _ => finisher.array(result, class, true),
         };
     }
     let finished = match Container::of(&result) {
-        Some(container) => finish_items(call, &container, scope, &mut true, 0)?,
-        None => finish_scalar(call, &result, scope)?,
+        Some(container) => finisher.items(&container, 0)?,
+        None => finisher.scalar(&result)?,
     };
     Ok(finished.unwrap_or(result))
 }
 
-/// Finishes the arrays of a container, and those of the lists, tuples and dicts in it; `None` if that changes
-/// nothing. Dataclasses in a container are left alone: objects that refer to each other have no end.
-fn finish_items<'py>(
-    call: &Call<'_, 'py>,
-    container: &Container<'_, 'py>,
+/// Finishes the arrays of a result, one after the other.
+struct Finisher<'a, 'b, 'py> {
+    call: &'a Call<'b, 'py>,
     scope: ResultScope,
-    is_first: &mut bool,
-    depth: usize,
-) -> Result<Option<Bound<'py, PyAny>>> {
-    const DEEPEST: usize = 64;
-    if depth == DEEPEST {
-        let text = format!(
-            "the result of {} is nested more than {DEEPEST} levels deep, or contains itself",
-            call.definition.name
-        );
-        return Err(Error::Type(text));
-    }
-    let mut changed = false;
-    let mut items = container.items()?;
-    for (index, item) in items.iter_mut().enumerate() {
-        let is_element = scope == ResultScope::Slice && depth == 0 && container.is_tuple();
-        let finished = match detect::class_of(item) {
-            Some(class) => {
-                let is_first = std::mem::take(is_first);
-                // What will be stacked gets the policy of the stack.
-                if is_element && (index == 0 || is_first && is_image_of_slice(call, item)) {
-                    continue;
+    /// True until the first array of a container has come.
+    is_first: bool,
+}
+
+impl<'py> Finisher<'_, '_, 'py> {
+    /// Finishes the arrays of a container, and those of the lists, tuples and dicts in it; `None` if that changes
+    /// nothing. Dataclasses in a container are left alone: objects that refer to each other have no end.
+    fn items(
+        &mut self,
+        container: &Container<'_, 'py>,
+        depth: usize,
+    ) -> Result<Option<Bound<'py, PyAny>>> {
+        const DEEPEST: usize = 64;
+        if depth == DEEPEST {
+            let text = format!(
+                "the result of {} is nested more than {DEEPEST} levels deep, or contains itself",
+                self.call.definition.name
+            );
+            return Err(Error::Type(text));
+        }
+        let mut changed = false;
+        let mut items = container.items()?;
+        for (index, item) in items.iter_mut().enumerate() {
+            let is_element = self.scope == ResultScope::Slice && depth == 0 && container.is_tuple();
+            let finished = match detect::class_of(item) {
+                Some(class) => {
+                    let is_first = std::mem::take(&mut self.is_first);
+                    // What will be stacked gets the policy of the stack.
+                    if is_element && (index == 0 || is_first && is_image_of_slice(self.call, item))
+                    {
+                        continue;
+                    }
+                    Some(self.array(item.clone(), class, is_first)?)
                 }
-                Some(finish_array(call, item.clone(), class, is_first, scope)?)
+                None => match Container::of(item) {
+                    Some(inner) if inner.is_instance() => None,
+                    Some(inner) => self.items(&inner, depth + 1)?,
+                    None => self.scalar(item)?,
+                },
+            };
+            if let Some(finished) = finished.filter(|finished| !finished.is(&*item)) {
+                *item = finished;
+                changed = true;
             }
-            None => match Container::of(item) {
-                Some(inner) if inner.is_instance() => None,
-                Some(inner) => finish_items(call, &inner, scope, is_first, depth + 1)?,
-                None => finish_scalar(call, item, scope)?,
-            },
-        };
-        if let Some(finished) = finished.filter(|finished| !finished.is(&*item)) {
-            *item = finished;
-            changed = true;
+        }
+        if changed { Ok(Some(container.with(items)?)) } else { Ok(None) }
+    }
+
+    /// Converts a scalar of NumPy, which is what its reductions return, to an array of another framework that the
+    /// declaration names; `None` if it stays. A slice's scalar waits for those of the other slices.
+    #[inline]
+    fn scalar(&self, result: &Bound<'py, PyAny>) -> Result<Option<Bound<'py, PyAny>>> {
+        let Finisher { call, scope, .. } = *self;
+        let options = &call.definition.options;
+        let OutputType::Fixed(output) = options.output else { return Ok(None) };
+        let stays = [options.execution.memory_type, MemoryType::Numpy].contains(&output.memory_type)
+            // It has no arrays without axes.
+            || output.ndim.0 > 0
+            || scope == ResultScope::Slice;
+        let array = if stays { None } else { convert::scalar_as_array(result) };
+        match array.as_ref().and_then(|array| Some((array, detect::class_of(array)?))) {
+            Some((array, class)) => convert_to_output(call, array, class, output).map(Some),
+            None => Ok(None),
         }
     }
-    if changed { Ok(Some(container.with(items)?)) } else { Ok(None) }
+
+    /// Finishes one array of a result. Only the first one gets the policy's dtype.
+    #[inline]
+    fn array(
+        &self,
+        mut array: Bound<'py, PyAny>,
+        mut class: Class,
+        is_first: bool,
+    ) -> Result<Bound<'py, PyAny>> {
+        let Finisher { call, scope, .. } = *self;
+        let lead_array = call.slots.first().map(|slot| &slot.value);
+        if is_first && goes_to_host(call, &array, class)? {
+            // What is cast there is counted, and the caller waits in any case.
+            let output = MemoryType::Numpy.framework();
+            array = convert_to_output(call, &array, class, output)?;
+            class = detect::class_of(&array).unwrap_or(class);
+        }
+        if is_first
+            && !has_wanted_dtype(call.policy, lead_array, &array, class)
+            && !stays_as_it_is(call.policy, &array)?
+        {
+            let lead = lead_of(call, scope);
+            array = match policy::finish(&array, &lead, call.policy, &call.definition.name) {
+                Err(error) if error.is_missing_dtype() => {
+                    finish_without_dtype(call, &array, lead, error)?
+                }
+                finished => finished?,
+            };
+            class = detect::class_of(&array).unwrap_or(class);
+        }
+        match call.output() {
+            Some(output) if !output.is(class.framework) => {
+                convert_to_output(call, &array, class, output)
+            }
+            _ => put_back(call, array, class.framework),
+        }
+    }
 }
 
 /// Returns whether an array has the shape of a slice of the lead.
@@ -109,65 +227,7 @@ fn is_image_of_slice(call: &Call<'_, '_>, array: &Bound<'_, PyAny>) -> bool {
     })
 }
 
-/// Converts a scalar of NumPy, which is what its reductions return, to an array of another framework that the
-/// declaration names; `None` if it stays. A slice's scalar waits for those of the other slices.
-#[inline]
-fn finish_scalar<'py>(
-    call: &Call<'_, 'py>,
-    result: &Bound<'py, PyAny>,
-    scope: ResultScope,
-) -> Result<Option<Bound<'py, PyAny>>> {
-    let options = &call.definition.options;
-    let OutputType::Fixed(output) = options.output else { return Ok(None) };
-    let stays = [options.execution.memory_type, MemoryType::Numpy].contains(&output.memory_type)
-        // It has no arrays without axes.
-        || output.ndim.0 > 0
-        || scope == ResultScope::Slice;
-    let array = if stays { None } else { convert::scalar_as_array(result) };
-    match array.as_ref().and_then(|array| Some((array, detect::class_of(array)?))) {
-        Some((array, class)) => convert_to_output(call, array, class, output).map(Some),
-        None => Ok(None),
-    }
-}
-
-/// Finishes one array of a result. Only the first one gets the policy's dtype.
-#[inline]
-fn finish_array<'py>(
-    call: &Call<'_, 'py>,
-    mut array: Bound<'py, PyAny>,
-    mut class: Class,
-    is_first: bool,
-    scope: ResultScope,
-) -> Result<Bound<'py, PyAny>> {
-    let lead_array = call.slots.first().map(|slot| &slot.value);
-    if is_first && goes_to_host(call, &array, class)? {
-        // What is cast there is counted, and the caller waits in any case.
-        let output = MemoryType::Numpy.framework();
-        array = convert_to_output(call, &array, class, output)?;
-        class = detect::class_of(&array).unwrap_or(class);
-    }
-    if is_first
-        && !has_wanted_dtype(call.policy, lead_array, &array, class)
-        && !stays_as_it_is(call.policy, &array)?
-    {
-        let lead = lead_of(call, scope);
-        array = match policy::finish(&array, &lead, call.policy, &call.definition.name) {
-            Err(error) if error.is_missing_dtype() => {
-                finish_without_dtype(call, &array, class, lead, error)?
-            }
-            finished => finished?,
-        };
-        class = detect::class_of(&array).unwrap_or(class);
-    }
-    match call.output() {
-        Some(output) if output.memory_type != class.framework.memory_type => {
-            convert_to_output(call, &array, class, output)
-        }
-        _ => put_back(call, array, class.framework),
-    }
-}
-
-/// Whether an array on an accelerator that the policy may cast becomes one of NumPy. One that is recorded for a
+/// Returns whether an array on an accelerator that the policy may cast becomes one of NumPy. One that is recorded for a
 /// gradient, or has no place, is left to its framework.
 #[inline]
 fn goes_to_host<'py>(
@@ -252,12 +312,12 @@ fn stays_as_it_is(policy: Policy, array: &Bound<'_, PyAny>) -> Result<bool> {
 fn finish_without_dtype<'py>(
     call: &Call<'_, 'py>,
     array: &Bound<'py, PyAny>,
-    class: Class,
     mut lead: Lead<'_, 'py>,
     mut error: Error,
 ) -> Result<Bound<'py, PyAny>> {
+    let class = convert::class_of(array)?;
     let (mut array, mut framework) = (array.clone(), class.framework);
-    if let Some(output) = call.output().filter(|o| o.memory_type != framework.memory_type) {
+    if let Some(output) = call.output().filter(|output| !output.is(framework)) {
         array = convert_to_output(call, &array, class, output)?;
         framework = output;
         match policy::finish(&array, &lead, call.policy, &call.definition.name) {
@@ -346,8 +406,7 @@ fn has_wanted_dtype<'py>(
             if class.framework.dtype_of.is_some() {
                 return false;
             }
-            let own = class.framework.memory_type;
-            if detect::class_of(lead).is_none_or(|lead| lead.framework.memory_type != own) {
+            if !detect::is_of(lead, class.framework) {
                 return false;
             }
             let dtype = |array: &Bound<'py, PyAny>| array.getattr(intern!(array.py(), "dtype"));
@@ -368,45 +427,11 @@ pub fn is_finished<'py>(
     result: &Bound<'py, PyAny>,
 ) -> bool {
     let is_of_output = |class: Class| match options.output {
-        OutputType::Fixed(output) => output.memory_type == class.framework.memory_type,
+        OutputType::Fixed(output) => output.is(class.framework),
         OutputType::Input => options.delivers,
     };
     match detect::class_of(result) {
         Some(class) => is_of_output(class) && has_wanted_dtype(policy, lead, result, class),
         None => Container::of(result).is_none(),
     }
-}
-
-/// Computes the arrays of a result, if their framework does that only when somebody asks. They then belong to no
-/// thread, and what their computation raises is raised here.
-///
-/// # Errors
-///
-/// Any exception that the framework raises when their computation fails.
-#[inline]
-pub fn compute(framework: &'static Framework, result: &Bound<'_, PyAny>) -> PyResult<()> {
-    if !framework.lazy {
-        return Ok(());
-    }
-    let has_arrays = match detect::class_of(result) {
-        Some(class) => class.framework.memory_type == framework.memory_type,
-        None => Container::of(result).is_some(),
-    };
-    if has_arrays { wait(framework, result) } else { Ok(()) }
-}
-
-/// Waits for the arrays of a result, if their framework returns before they are computed.
-///
-/// # Errors
-///
-/// Any exception that the framework raises when their computation failed.
-pub fn wait(framework: &'static Framework, result: &Bound<'_, PyAny>) -> PyResult<()> {
-    let Some(ready) = framework.ready else { return Ok(()) };
-    // The items of an iterator do not exist yet.
-    if result.cast::<PyIterator>().is_ok() {
-        return Ok(());
-    }
-    let py = result.py();
-    let loaded = loaded::load(py, framework).map_err(PyErr::from)?;
-    ready.call(loaded, [result]).map(drop)
 }

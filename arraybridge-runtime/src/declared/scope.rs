@@ -10,12 +10,6 @@ use crate::framework::device::{Device, Placement};
 use crate::framework::loaded::{self, Loaded};
 use crate::framework::spec::{Framework, Memory};
 
-/// Returns whether a framework may need a device to be made current.
-#[inline]
-pub fn applies_to(framework: &Framework) -> bool {
-    framework.memory != Memory::Host && framework.device.scope.is_some()
-}
-
 /// The place of a call.
 ///
 /// # Errors

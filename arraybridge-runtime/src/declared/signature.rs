@@ -2,10 +2,11 @@
 
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyList, PyString};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyString};
 
-use super::Declared;
-use super::options::{Options, flag};
+use super::names::flag;
+use super::options::Options;
 use crate::interpreter::error::{Error, Result};
 
 // The keywords that a declaration adds.
@@ -21,7 +22,6 @@ const POSITIONAL_ONLY: u8 = 0;
 const POSITIONAL_OR_KEYWORD: u8 = 1;
 const VAR_POSITIONAL: u8 = 2;
 const KEYWORD_ONLY: u8 = 3;
-const VAR_KEYWORD: u8 = 4;
 
 /// A function's parameters, as far as a call needs them.
 #[derive(Debug, Default)]
@@ -96,9 +96,13 @@ pub struct AddedKeywords<'py> {
     pub dtype_conversion: Option<Bound<'py, PyAny>>,
     /// `slice_by_slice`, by default that of the declaration.
     pub slice_by_slice: bool,
-    /// What results are written to.
+    /// The destination of the results.
     pub out: Option<Bound<'py, PyAny>>,
 }
+
+/// Returns whether a function is a declared one that adds `dtype_conversion`, or wraps such a
+/// function.
+pub type AddsDtype = fn(&Bound<'_, PyAny>) -> PyResult<bool>;
 
 impl Parameters {
     /// Reads a function's signature. The second value is the signature that the declared function
@@ -111,6 +115,7 @@ impl Parameters {
     pub fn read<'py>(
         function: &Bound<'py, PyAny>,
         options: &Options,
+        adds_dtype: AddsDtype,
     ) -> Result<(Parameters, Option<Bound<'py, PyAny>>)> {
         let py = function.py();
         let inspect = py.import(intern!(py, "inspect"))?;
@@ -128,15 +133,15 @@ impl Parameters {
             Err(error) => return Err(error.into()),
         };
         let mut parameters = Parameters::default();
-        let mut all = Vec::new();
+        let mut names = Vec::new();
         for parameter in signature.getattr("parameters")?.call_method0("values")?.try_iter()? {
             let parameter = parameter?;
             let name: String = parameter.getattr("name")?.extract()?;
             parameters.add(&name, parameter.getattr("kind")?.extract()?, options);
-            all.push((name, parameter));
+            names.push(name);
         }
-        let has = |name: &str| all.iter().any(|(n, _)| n == name);
-        parameters.forwards_dtype = has(DTYPE_CONVERSION) && leads_to_declared(function)?;
+        let has = |name: &str| names.iter().any(|n| n == name);
+        parameters.forwards_dtype = has(DTYPE_CONVERSION) && adds_dtype(function)?;
         parameters.own = OwnKeywords {
             dtype_conversion: has(DTYPE_CONVERSION),
             // A wrapped declared function gets it as `dtype_conversion`.
@@ -144,8 +149,9 @@ impl Parameters {
             slice_by_slice: has(SLICE_BY_SLICE),
             out: has(OUT),
         };
-        check_names(options, all.iter().map(|(name, _)| name.as_str()))?;
-        let shown = extended_signature(&signature, all, parameters.own, options)?;
+        check_names(options, names.iter().map(String::as_str))?;
+        let has_config = has(DTYPE_CONFIG);
+        let shown = extended_signature(&signature, parameters.own, has_config, options)?;
         Ok((parameters, Some(shown)))
     }
 
@@ -196,10 +202,15 @@ impl Parameters {
         parameter.map(|parameter| parameter.name.as_str())
     }
 
+    /// Returns whether the declaration adds `dtype_conversion`, or the function passes it on to one that does.
+    pub fn adds_dtype(&self) -> bool {
+        !self.own.dtype_conversion || self.forwards_dtype
+    }
+
     /// Returns whether a keyword is one that the declaration adds.
     pub fn is_added(&self, name: &Bound<'_, PyString>) -> bool {
         match name.to_str() {
-            Ok(DTYPE_CONVERSION) => !self.own.dtype_conversion || self.forwards_dtype,
+            Ok(DTYPE_CONVERSION) => self.adds_dtype(),
             Ok(DTYPE_CONFIG) => !self.own.dtype_config,
             Ok(SLICE_BY_SLICE) => !self.own.slice_by_slice,
             Ok(OUT) => !self.own.out,
@@ -281,61 +292,28 @@ fn check_names<'a>(options: &Options, names: impl Iterator<Item = &'a str> + Clo
     Ok(())
 }
 
-/// Returns whether a function is a declared one that adds `dtype_conversion`, or wraps such a
-/// function.
-fn leads_to_declared(function: &Bound<'_, PyAny>) -> PyResult<bool> {
-    let py = function.py();
-    let partial = py.import(intern!(py, "functools"))?.getattr("partial")?;
-    let mut next = Some(function.clone());
-    while let Some(function) = next {
-        if let Some(declared) = Declared::of(&function) {
-            let parameters = &declared.get().definition().parameters;
-            return Ok(!parameters.own.dtype_conversion || parameters.forwards_dtype);
-        }
-        let inner = if function.is_instance(&partial)? { "func" } else { "__wrapped__" };
-        next = function.getattr_opt(inner)?;
-    }
-    Ok(false)
-}
-
 /// The signature with the added keywords, which come before `**kwargs`.
 fn extended_signature<'py>(
     signature: &Bound<'py, PyAny>,
-    parameters: Vec<(String, Bound<'py, PyAny>)>,
     own: OwnKeywords,
+    has_config: bool,
     options: &Options,
 ) -> Result<Bound<'py, PyAny>> {
-    let py = signature.py();
-    let class = py.import("inspect")?.getattr("Parameter")?;
-    let kind = class.getattr("KEYWORD_ONLY")?;
-    let has_config = parameters.iter().any(|(name, _)| name == DTYPE_CONFIG);
-    let mut parameters: Vec<_> = parameters.into_iter().map(|(_, parameter)| parameter).collect();
-    let last_kind = parameters.last().map(|p| p.getattr("kind")?.extract::<u8>()).transpose()?;
-    let var_keyword = if last_kind == Some(VAR_KEYWORD) { parameters.pop() } else { None };
-    let mut add = |name: &str, default: Bound<'py, PyAny>| -> Result<()> {
-        if options.shown.as_ref().is_some_and(|shown| !shown.iter().any(|n| n == name)) {
-            return Ok(());
-        }
-        let keywords = PyDict::new(py);
-        keywords.set_item("default", default)?;
-        parameters.push(class.call((name, &kind), Some(&keywords))?);
-        Ok(())
+    static EXTENDED: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let is_cut = options.tiles.is_some() || options.slice_by_slice;
+    let added = [
+        (DTYPE_CONVERSION, !own.dtype_conversion, None),
+        (SLICE_BY_SLICE, !own.slice_by_slice, Some(options.slice_by_slice)),
+        (OUT, !own.out && is_cut, None),
+        // Callers that fill in keywords by the signature would put a config of their own here.
+        (DTYPE_CONFIG, !has_config, None),
+    ];
+    let is_shown = |name| match &options.shown {
+        Some(shown) => shown.iter().any(|shown| shown == name),
+        None => true,
     };
-    if !own.dtype_conversion {
-        add(DTYPE_CONVERSION, py.None().into_bound(py))?;
-    }
-    if !own.slice_by_slice {
-        add(SLICE_BY_SLICE, PyBool::new(py, options.slice_by_slice).to_owned().into_any())?;
-    }
-    if !own.out && (options.tiles.is_some() || options.slice_by_slice) {
-        add(OUT, py.None().into_bound(py))?;
-    }
-    // Callers that fill in keywords by the signature would put a config of their own here.
-    if !has_config {
-        add(DTYPE_CONFIG, py.None().into_bound(py))?;
-    }
-    parameters.extend(var_keyword);
-    let keywords = PyDict::new(py);
-    keywords.set_item("parameters", PyList::new(py, parameters)?)?;
-    Ok(signature.call_method("replace", (), Some(&keywords))?)
+    let added = added.into_iter().filter(|(name, is_added, _)| *is_added && is_shown(*name));
+    let added: Vec<_> = added.map(|(name, _, default)| (name, default)).collect();
+    let extended = EXTENDED.import(signature.py(), "arraybridge._function", "extended")?;
+    Ok(extended.call1((signature, added))?)
 }

@@ -2,11 +2,10 @@
 
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyEllipsis, PyInt, PyTuple};
+use pyo3::types::{PyEllipsis, PyInt, PyTuple};
 use smallvec::SmallVec;
 
-use super::Declared;
-use super::arguments::{self, ArgumentKey, ArgumentSlot, ArgumentSlots};
+use super::arguments::{self, ArgumentSlot, ArgumentSlots};
 use super::call::Call;
 use super::options::AxisName;
 use super::result::{self, ResultScope};
@@ -26,13 +25,10 @@ impl<'py> Call<'_, 'py> {
     ///
     /// [`Error::Value`] when there is no array, or when the arrays that are sliced together differ in
     /// length; as [`slices::process`] and [`Call::finish`].
-    pub fn slice_by_slice(
-        &mut self,
-        declared: &Bound<'py, Declared>,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    pub fn slice_by_slice(&mut self) -> PyResult<Bound<'py, PyAny>> {
         let layout = self.layout()?;
         if layout.leading.is_empty() {
-            let result = self.called(declared, &self.slots, ResultScope::Call)?;
+            let result = self.called(&self.slots, ResultScope::Call)?;
             return self.finish(result, ResultScope::Call);
         }
         self.check_layout(&layout)?;
@@ -45,15 +41,11 @@ impl<'py> Call<'_, 'py> {
             }
         }
         self.leading = layout.leading.len();
-        self.stacked(declared, &layout)
+        self.stacked(&layout)
     }
 
     /// Calls the function for each slice of the first array, whose first axes count slices now.
-    fn stacked(
-        &self,
-        declared: &Bound<'py, Declared>,
-        layout: &Layout,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    fn stacked(&self, layout: &Layout) -> PyResult<Bound<'py, PyAny>> {
         let (lead, sink) = (&self.slots[0], self.sink.as_ref());
         let merge = Merge {
             name: &self.definition.name,
@@ -62,13 +54,9 @@ impl<'py> Call<'_, 'py> {
             stacks_images: true,
         };
         let in_memory = Leading::new(&lead.value, self.leading)?;
-        let read = lead.lazy().map(|lazy| {
-            // The axes of the stand-in were put in order.
-            let mut shape = shape::of(&lead.value).unwrap_or_default();
-            let ordered = shape.clone();
-            layout.order().iter().zip(ordered).for_each(|(axis, length)| shape[*axis] = length);
-            LazyStack::new(lazy, layout, shape)
-        });
+        // The axes of the stand-in were put in order.
+        let shape = shape::of(&lead.value).unwrap_or_default();
+        let read = lead.lazy().map(|lazy| LazyStack::new(lazy, layout, &shape));
         let stack: &dyn Stack<'py> = match &read {
             Some(read) => read,
             None => &in_memory,
@@ -77,7 +65,7 @@ impl<'py> Call<'_, 'py> {
             let one = || -> PyResult<Bound<'py, PyAny>> {
                 let part = |slot: &ArgumentSlot<'py>| self.slice_of(slot, layout, position);
                 let slots = self.with_parts(&self.slots, slice, &part)?;
-                let result = self.called(declared, &slots, ResultScope::Slice)?;
+                let result = self.called(&slots, ResultScope::Slice)?;
                 let result = result::finish(self, result, ResultScope::Slice)?;
                 match sink {
                     Some(sink) => {
@@ -147,15 +135,7 @@ impl<'py> Call<'_, 'py> {
 
     /// The names of the axes of an array, as the caller's object has them.
     fn dims(&self, slot: &ArgumentSlot<'py>) -> Result<Vec<String>> {
-        let passed = match &slot.key {
-            ArgumentKey::Positional(index) => self.args.get_item(*index).ok(),
-            ArgumentKey::Keyword(name) => self
-                .kwargs
-                .as_ref()
-                .map(|kwargs: &Bound<'py, PyDict>| kwargs.get_item(name))
-                .transpose()?
-                .flatten(),
-        };
+        let passed = slot.key.argument(&self.args, self.kwargs.as_ref());
         let Some(passed) = passed else { return Ok(Vec::new()) };
         for attribute in [intern!(self.py, "dims"), intern!(self.py, "names")] {
             if let Some(names) = passed.getattr_opt(attribute)?
@@ -167,7 +147,7 @@ impl<'py> Call<'_, 'py> {
         Ok(Vec::new())
     }
 
-    /// What a slice has of an array that is sliced with the first one. One value for a slice is an array without axes.
+    /// The part of an array that is sliced with the first one. One value for a slice is an array without axes.
     fn slice_of(
         &self,
         slot: &ArgumentSlot<'py>,

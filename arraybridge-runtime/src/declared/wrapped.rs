@@ -2,60 +2,15 @@
 //! apart and makes the one for the result.
 
 use pyo3::exceptions::PyTypeError;
-use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyModule};
+use pyo3::types::PyDict;
 
-use super::Declared;
-use super::arguments::ArgumentSlot;
+use super::arguments::wrappers;
 use super::call::Call;
-use super::definition::{Definition, FunctionKind};
+use super::definition::FunctionKind;
 use super::options::Keep;
 use crate::convert;
 use crate::framework::generated::MemoryType;
-use crate::interpreter::error::{Error, Failure, Result};
-
-/// Objects of no framework among the arguments.
-#[derive(Default)]
-pub struct Found<'py> {
-    /// Those that are like arrays, with what was made of them. The same object stays the same array.
-    pub seen: Vec<(Bound<'py, PyAny>, Bound<'py, PyAny>)>,
-    /// The first argument, if it is an object that the function is called for part by part.
-    pub parted: Option<Bound<'py, PyAny>>,
-}
-
-fn wrappers(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
-    py.import(intern!(py, "arraybridge.wrappers"))
-}
-
-/// Whether a function is called for an object part by part: for each variable of a data set, or each block of an array
-/// that is computed later.
-///
-/// # Errors
-///
-/// What the object raises.
-#[cold]
-pub fn is_parted(value: &Bound<'_, PyAny>) -> Result<bool> {
-    if !convert::is_wrapper(value) {
-        return Ok(false);
-    }
-    Ok(wrappers(value.py())?.call_method1("_is_parted", (value,))?.is_truthy()?)
-}
-
-/// The error of a lead that is refused for its unit, with the way out.
-#[cold]
-pub fn with_unit_way(definition: &Definition, lead: &ArgumentSlot<'_>, mut error: Error) -> Error {
-    let options = &definition.options;
-    if let Error::Conversion(error) = &mut error
-        && error.failure == Failure::Array
-        && options.rewraps()
-        && options.keep == Keep::Default
-        && convert::is_registered_numpy(&lead.value)
-    {
-        error.reason.push_str("; if the function keeps the unit, declare it with keep=True");
-    }
-    error
-}
 
 impl<'py> Call<'_, 'py> {
     /// The object that the lead is in, if the result is to be in one like it.
@@ -101,7 +56,6 @@ impl<'py> Call<'_, 'py> {
     #[inline]
     pub fn in_parts(
         &self,
-        declared: &Bound<'py, Declared>,
         added: impl FnOnce() -> PyResult<Bound<'py, PyDict>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let is_possible = self.found.parted.is_some()
@@ -120,7 +74,8 @@ impl<'py> Call<'_, 'py> {
         }
         let definition = self.definition;
         let keywords = definition.keywords.bind(self.py);
-        let of_call = (declared, &definition.name, keywords, self.policy.names().0, self.keep());
+        let of_call =
+            (self.declared, &definition.name, keywords, self.policy.names().0, self.keep());
         let arguments = (object, of_call, &self.args, kwargs);
         wrappers(self.py)?.call_method1("_in_parts", arguments).map(Some)
     }

@@ -43,6 +43,11 @@ pub enum Error {
     /// Another failure of CUDA's driver: `RuntimeError`.
     #[error("{0}")]
     Cuda(String),
+    /// An [`Interrupt`](crate::prelude::Interrupt) says that the call shall end: the exception that is raised is
+    /// that of the signal's handler, such as `KeyboardInterrupt`.
+    #[cfg(feature = "python")]
+    #[error("the call was interrupted")]
+    Interrupted,
     /// An exception that passes through unchanged.
     #[cfg(feature = "python")]
     #[error(transparent)]

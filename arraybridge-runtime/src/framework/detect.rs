@@ -44,10 +44,15 @@ pub struct Class {
 }
 
 impl Class {
-    /// Whether its objects are arrays, and neither wrap one nor are refused.
+    /// Returns whether its objects are arrays, and neither wrap one nor are refused.
     pub fn is_array(&self) -> bool {
         matches!(self.role, Role::Array)
     }
+}
+
+/// Returns whether an object belongs to a framework.
+pub fn is_of(object: &Bound<'_, PyAny>, framework: &Framework) -> bool {
+    class_of(object).is_some_and(|class| class.framework.is(framework))
 }
 
 type Names = HashMap<&'static str, (&'static Framework, Role)>;

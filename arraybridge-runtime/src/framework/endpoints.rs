@@ -49,6 +49,18 @@ impl Framework {
         self.memory != Memory::Host && self.stream.is_none()
     }
 
+    /// Returns whether both are the same framework.
+    #[inline]
+    pub fn is(&self, other: &Framework) -> bool {
+        self.memory_type == other.memory_type
+    }
+
+    /// Returns whether a device may have to be made current for a call.
+    #[inline]
+    pub fn enters_devices(&self) -> bool {
+        self.memory != Memory::Host && self.device.scope.is_some()
+    }
+
     /// An error about an array of this framework. The door of a conversion adds the other end.
     #[cold]
     pub fn error(&self, failure: Failure, method: &'static str, reason: String) -> Error {

@@ -236,7 +236,7 @@ impl<'py> Loaded<'py> {
         self.dtype_named(&error::attempt(self.py, self.stated_dtype(data))?)
     }
 
-    /// What the framework says is the dtype of an array: one of its dtype objects, or another object.
+    /// The dtype of an array, as its framework says it: one of its dtype objects, or another object.
     ///
     /// # Errors
     ///

@@ -14,7 +14,7 @@ use crate::host::layout::Dims;
 use crate::interpreter::error::attempt;
 use crate::memory::numpy_array;
 
-/// Whether a table says how a shape is read, or sets its framework up before that. The attribute is all there is to read
+/// True if a table says how a shape is read, or sets its framework up before. The attribute is all there is to read
 /// otherwise, and the class of the array is not looked at.
 static IS_SPECIAL: LazyLock<bool> = LazyLock::new(|| {
     let mut all = MemoryType::ALL.into_iter().map(MemoryType::framework);

@@ -15,7 +15,7 @@ pub enum Way {
     FromNumpy,
     /// By `copy`, of one of its arrays.
     Copy,
-    /// As slices of one of its arrays.
+    /// By slices of one of its arrays.
     Slices,
 }
 

@@ -78,7 +78,7 @@ impl<T: Copy> ClassCache<T> {
 /// Returns whether an object is None, a number, text, a plain container, a class or an exception:
 /// of a class that is written in C and of which nothing has to be looked up.
 #[inline]
-pub fn is_plain(data: &Bound<'_, PyAny>) -> bool {
+pub fn is_builtin(data: &Bound<'_, PyAny>) -> bool {
     const PLAIN: std::ffi::c_ulong = ffi::Py_TPFLAGS_LONG_SUBCLASS
         | ffi::Py_TPFLAGS_UNICODE_SUBCLASS
         | ffi::Py_TPFLAGS_BYTES_SUBCLASS

@@ -3,7 +3,8 @@
 use std::ffi::CString;
 
 use pyo3::exceptions::{
-    PyImportError, PyMemoryError, PyRuntimeError, PyTypeError, PyUserWarning, PyValueError,
+    PyImportError, PyKeyboardInterrupt, PyMemoryError, PyRuntimeError, PyTypeError, PyUserWarning,
+    PyValueError,
 };
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -11,6 +12,11 @@ use pyo3::types::PyType;
 
 use super::{function_code, interrupt};
 pub use crate::error::{ConversionError, Error, Failure, Result};
+
+/// An object in a message, by its repr.
+pub fn shown(object: &Bound<'_, PyAny>) -> String {
+    object.repr().map(|text| text.to_string()).unwrap_or_default()
+}
 
 /// An exception's class and the first line of its message. Frameworks append C++ stack traces.
 pub fn first_line(py: Python<'_>, error: &PyErr) -> String {
@@ -66,6 +72,10 @@ pub fn warn(py: Python<'_>, name: &'static str, text: String) -> PyResult<()> {
 
 impl From<Error> for PyErr {
     fn from(error: Error) -> PyErr {
+        // Threads that must not wait for the interpreter poll for interrupts too.
+        if matches!(error, Error::Interrupted) {
+            return interrupted();
+        }
         Python::attach(|py| {
             let is_ours = !matches!(error, Error::Python(_));
             // A deferred interrupt may be the reason for an error of ours.
@@ -73,6 +83,11 @@ impl From<Error> for PyErr {
             interrupt.unwrap_or_else(|| exception(py, error))
         })
     }
+}
+
+/// The exception of a call that was told to end by a token that no call made.
+fn interrupted() -> PyErr {
+    PyKeyboardInterrupt::new_err("the call was interrupted")
 }
 
 /// The exception for an error.
@@ -95,6 +110,7 @@ fn exception(py: Python<'_>, error: Error) -> PyErr {
             None => PyMemoryError::new_err(text),
         },
         Error::Cuda(text) => PyRuntimeError::new_err(text),
+        Error::Interrupted => interrupted(),
         Error::Conversion(error) => conversion_error(py, *error),
     }
 }

@@ -10,7 +10,7 @@ pub fn is_ours(code: &Bound<'_, PyAny>) -> bool {
     names.and_then(|names| names.eq(("__arraybridge_declared__",))).unwrap_or(false)
 }
 
-/// Whether a frame is one of the package, or that of a declared function.
+/// Returns whether a frame is one of the package, or that of a declared function.
 pub fn is_inside(frame: &Bound<'_, PyAny>) -> PyResult<bool> {
     let py = frame.py();
     let name = frame.getattr(intern!(py, "f_globals"))?.get_item("__name__").ok();

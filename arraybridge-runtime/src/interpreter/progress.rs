@@ -141,7 +141,7 @@ impl<'py> Progress<'py> {
         }
     }
 
-    /// As [`step`](Self::step). A bar that can show text shows the bytes.
+    /// Does what [`step`](Self::step) does. A bar that can show text shows the bytes.
     ///
     /// # Errors
     ///

@@ -55,6 +55,19 @@ pub fn copied(py: Python<'_>, source: &Source) -> Result<Source> {
     Ok(unsafe { Source::from_buffer(buffer, dtype, view.shape().into()) })
 }
 
+/// Does what [`copied`] does without releasing the interpreter, so that no Python code writes to the memory
+/// meanwhile.
+///
+/// # Errors
+///
+/// The errors of [`copy::copy_to_buffer`].
+pub fn copied_attached(_py: Python<'_>, source: &Source) -> Result<Source> {
+    let view = source.view();
+    let buffer = copy::copy_to_buffer(view)?;
+    // SAFETY: the copy wrote every element.
+    Ok(unsafe { Source::from_buffer(buffer, view.dtype(), view.shape().into()) })
+}
+
 /// The bytes of the elements of a host array, in C order and the machine's byte order.
 ///
 /// # Errors

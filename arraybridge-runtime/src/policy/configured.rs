@@ -12,7 +12,7 @@ use pyo3::types::{PyBool, PyDict, PyString};
 use super::Policy;
 use super::declare::narrow_named;
 use crate::convert::trace;
-use crate::interpreter::error::{Error, Result};
+use crate::interpreter::error::{Error, Result, shown};
 
 /// True if the policy of the process was ever set.
 static IS_SET: AtomicBool = AtomicBool::new(false);
@@ -82,7 +82,7 @@ fn copy_named(object: &Bound<'_, PyAny>) -> Result<Option<bool>> {
         Some("true" | "1") => Ok(Some(true)),
         Some("false" | "0") => Ok(Some(false)),
         _ => {
-            let text = object.repr().map(|text| text.to_string()).unwrap_or_default();
+            let text = shown(object);
             Err(Error::Value(format!("unknown copy {text}; use \"auto\", True or False")))
         }
     }

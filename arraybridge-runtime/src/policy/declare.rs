@@ -11,7 +11,7 @@ use crate::framework::loaded;
 use crate::framework::spec::DType;
 use crate::host::cast::Scaling;
 use crate::interpreter::context::{ContextBlock, ContextVariable};
-use crate::interpreter::error::{Error, Result, attempt};
+use crate::interpreter::error::{Error, Result, attempt, shown};
 use crate::memory::numpy_array;
 
 const DEFAULT: &str = "default";
@@ -107,7 +107,7 @@ fn conversion(object: &Bound<'_, PyAny>) -> Result<Conversion> {
 #[cold]
 fn unknown_conversion(object: &Bound<'_, PyAny>) -> Error {
     let names: Vec<_> = DType::ALL.iter().map(|dtype| dtype.name()).collect();
-    let text = object.repr().map(|text| text.to_string()).unwrap_or_default();
+    let text = shown(object);
     Error::Value(format!(
         "unknown dtype_conversion {text}; use DtypeConversion, {DEFAULT:?}, {PRESERVE:?}, {NATIVE:?} or a dtype: {}",
         names.join(", ")
@@ -172,7 +172,7 @@ fn named_by_numpy(object: &Bound<'_, PyAny>) -> Option<DType> {
 pub fn dtype_named(object: &Bound<'_, PyAny>) -> Result<DType> {
     dtype_of(object, &enum_value(object))?.ok_or_else(|| {
         let known: Vec<_> = DType::ALL.iter().map(|dtype| dtype.name()).collect();
-        let text = object.repr().map(|text| text.to_string()).unwrap_or_default();
+        let text = shown(object);
         Error::Value(format!("unknown dtype {text}; known are {}", known.join(", ")))
     })
 }
@@ -185,7 +185,7 @@ pub fn dtype_named(object: &Bound<'_, PyAny>) -> Result<DType> {
 pub fn range_named(object: &Bound<'_, PyAny>, scaling: Option<Scaling>) -> Result<Range> {
     let ends: Option<(i64, i64)> = attempt(object.py(), object.extract());
     let Some((low, high)) = ends.filter(|(low, high)| low < high) else {
-        let text = object.repr().map(|text| text.to_string()).unwrap_or_default();
+        let text = shown(object);
         return Err(Error::Value(format!(
             "range must be two integers, the smaller one first, such as (0, 4095), not {text}"
         )));
@@ -202,11 +202,16 @@ pub fn range_named(object: &Bound<'_, PyAny>, scaling: Option<Scaling>) -> Resul
 fn scaling_named(object: &Bound<'_, PyAny>) -> Result<Scaling> {
     let value = enum_value(object);
     let name = value.cast::<PyString>().ok().map(|name| name.to_string().to_lowercase());
-    let found = SCALINGS.iter().find(|(known, _)| Some(*known) == name.as_deref());
-    found.map(|(_, scaling)| *scaling).ok_or_else(|| {
-        let text = object.repr().map(|text| text.to_string()).unwrap_or_default();
+    named(name, &SCALINGS).ok_or_else(|| {
+        let text = shown(object);
         Error::Value(format!("unknown scaling {text}; use \"clamp\", \"unit\" or \"stretch\""))
     })
+}
+
+/// The value that a name of a list stands for.
+fn named<T: Copy>(name: Option<String>, known: &[(&str, T)]) -> Option<T> {
+    let name = name?;
+    known.iter().find(|(known, _)| *known == name).map(|(_, found)| *found)
 }
 
 /// Reads the argument `narrow`.
@@ -216,9 +221,8 @@ fn scaling_named(object: &Bound<'_, PyAny>) -> Result<Scaling> {
 /// [`Error::Value`] for anything but `"warn"` and `"error"`.
 pub fn narrow_named(object: &Bound<'_, PyAny>) -> Result<Narrow> {
     let name = object.cast::<PyString>().ok().map(|name| name.to_string());
-    let found = NARROWS.iter().find(|(known, _)| Some(*known) == name.as_deref());
-    found.map(|(_, narrow)| *narrow).ok_or_else(|| {
-        let text = object.repr().map(|text| text.to_string()).unwrap_or_default();
+    named(name, &NARROWS).ok_or_else(|| {
+        let text = shown(object);
         Error::Value(format!("unknown narrow {text}; use \"warn\" or \"error\""))
     })
 }

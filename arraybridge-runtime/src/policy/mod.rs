@@ -9,7 +9,6 @@
 mod collapse;
 mod configured;
 mod declare;
-mod graph;
 mod range;
 mod rules;
 mod stack;
@@ -35,7 +34,6 @@ use collapse::{Destroyed, Rounding};
 
 pub use configured::configure;
 pub use declare::{DtypePolicy, dtype_named, install, narrow_named, range_named};
-pub use graph::{cast_in_graph, convert_to, explain};
 pub use range::Range;
 pub use rules::Lead;
 use rules::Shape;
@@ -66,7 +64,7 @@ pub struct Policy {
     pub scaling: Scaling,
     /// The integers between which they are scaled; all that the dtype has if it is `None`.
     pub range: Option<Range>,
-    /// What becomes of arguments whose dtype the framework lacks.
+    /// The treatment of arguments whose dtype the framework lacks.
     pub narrow: Narrow,
 }
 
@@ -227,7 +225,7 @@ impl<'py> DtypeCast<'_, 'py> {
         policy.range.filter(|_| from.kind() == Kind::Float && to.is_integer())
     }
 
-    /// Whether floats become integers although nobody asked for it.
+    /// Returns whether floats become integers although nobody asked for it.
     fn rounds_by_default(&self) -> bool {
         let DtypeCast { from, to, policy, .. } = *self;
         policy.conversion == Conversion::Default && from.is_inexact() && !to.is_inexact()

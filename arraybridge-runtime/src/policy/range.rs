@@ -14,9 +14,9 @@ use crate::memory::source::Source;
 /// The smallest and the largest integer that floats are scaled to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Range {
-    /// What 0 becomes, or the minimum.
+    /// The integer that 0 becomes, or the minimum.
     pub low: i64,
-    /// What 1 becomes, or the maximum.
+    /// The integer that 1 becomes, or the maximum.
     pub high: i64,
 }
 

@@ -94,10 +94,9 @@ impl<'a, 'py> Lead<'a, 'py> {
 
     /// Returns whether the function received integers of one dtype in place of the lead's.
     fn was_narrowed(&self, from: DType, to: DType) -> bool {
-        let is_integer = |dtype: DType| matches!(dtype.kind(), Kind::Unsigned | Kind::Signed);
         let (Some(array), Some(framework)) = (self.array, self.received_by) else { return false };
-        is_integer(from)
-            && is_integer(to)
+        from.is_integer()
+            && to.is_integer()
             && convert::narrowed(array.py(), to, framework).is_ok_and(|found| found == Some(from))
     }
 

@@ -5,7 +5,8 @@ use pyo3::prelude::*;
 
 use super::constraints::{Constrained, is_contiguous, not_contiguous};
 use super::copies::{Copied, why_copied, why_made};
-use super::{Call, Usage};
+use super::{Call, Detach, Usage};
+use crate::convert::plan::Why;
 use crate::convert::{self, trace};
 use crate::host::dtype::DType;
 use crate::interpreter::error::{Error, Result};
@@ -113,7 +114,8 @@ impl<'a, T: Element, D: Dimension> Constrained<'a> for ArrayView<'a, T, D> {
             }
             raw(view)
         };
-        if !copies && let Some(array) = call.in_place(index, &given, false, open_raw) {
+        let may_share = !copies && call.function.entry.detach != Detach::Copy;
+        if may_share && let Some(array) = call.in_place(index, &given, false, open_raw) {
             return Ok(OpenedArray { array, _owner: None });
         }
         let open = || {
@@ -122,7 +124,8 @@ impl<'a, T: Element, D: Dimension> Constrained<'a> for ArrayView<'a, T, D> {
             call.stop_gradient(&given)?;
             let cast = call.function.entry.cast;
             expect::<T, D>(call, index, opened.source.view(), cast)?;
-            match why_copied(&given, &opened, T::DTYPE, copies, CONTIGUOUS) {
+            let is_exposed = call.is_exposed(index, &opened);
+            match why_copied(&given, &opened, T::DTYPE, copies, CONTIGUOUS, is_exposed) {
                 None => call.pin(&given, &opened)?,
                 Some((_, why)) if SHARED => return Err(call.copied(&given, why)),
                 Some((why, _)) => {
@@ -251,8 +254,12 @@ fn open_tensor(call: &Call<'_, '_>, index: usize) -> Result<Tensor> {
         let start = trace::start();
         let mut opened = convert::open_to_hold(given, call.stream_handle())?;
         call.stop_gradient(given)?;
-        if opened.private {
-            let (why, to) = (why_made(given), opened.source.view().dtype());
+        let why = match opened.private {
+            true => Some(why_made(given)),
+            false => call.is_exposed(index, &opened).then_some(Why::Detached),
+        };
+        if let Some(why) = why {
+            let to = opened.source.view().dtype();
             opened = call.copy(index, opened, Copied { why, to, contiguous: false, start })?;
         }
         match opened.private {

@@ -4,7 +4,8 @@
 //! are large, and nobody else can write to them: copies that were made for the call, and arrays of
 //! frameworks whose arrays never change. Whoever shares the memory of such an array and writes to it
 //! breaks the rules of its framework as well, whose threads read it at any time. NumPy's read-only
-//! flag does not count: it belongs to one array, not to the memory.
+//! flag does not count: it belongs to one array, not to the memory. With `detach = copy`, the arrays that
+//! others can write to were copied when they were opened, so that none of them is left.
 
 use std::cell::Cell;
 

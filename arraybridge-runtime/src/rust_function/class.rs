@@ -3,7 +3,8 @@
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::types::{PyDict, PyList, PyTuple, PyType};
+use pyo3::{ffi, intern};
 
 use super::named_tuple::{add_classes, resolved};
 use super::{Binding, Call, Declaration, FunctionEntry, Returns, Setting, Sorted, Usage};
@@ -130,6 +131,8 @@ pub fn export(module: &Bound<'_, PyModule>) -> PyResult<()> {
         function.setattr("__module__", module.name()?)?;
         functions.push(function);
     }
+    let classes = functions.iter().filter_map(|function| function.get().declaration.entry.method);
+    name_module(module, classes.map(|method| (method.class)(py)))?;
     for function in &functions {
         let entry = function.get().declaration.entry;
         let options = options(function, &functions)?;
@@ -138,6 +141,28 @@ pub fn export(module: &Bound<'_, PyModule>) -> PyResult<()> {
         match entry.method {
             Some(method) => (method.class)(py).setattr(entry.name, declared)?,
             None => module.add(entry.name, declared)?,
+        }
+    }
+    Ok(())
+}
+
+/// Gives classes the name of the module that they are in, and so all classes that are in it: PyO3 takes those whose
+/// `#[pyclass]` names no module for built-in ones.
+fn name_module<'py>(
+    module: &Bound<'py, PyModule>,
+    classes: impl Iterator<Item = Bound<'py, PyType>>,
+) -> PyResult<()> {
+    let attribute = intern!(module.py(), "__module__");
+    let values = module.dict().values().into_iter();
+    let others = values.filter_map(|value| value.cast_into::<PyType>().ok());
+    for class in classes.chain(others) {
+        // SAFETY: the class is alive, and its flags are read.
+        let flags = unsafe { ffi::PyType_GetFlags(class.as_type_ptr()) };
+        // Python's own classes are static, and those that may not change are left as they are.
+        let changeable = flags & (ffi::Py_TPFLAGS_HEAPTYPE | ffi::Py_TPFLAGS_IMMUTABLETYPE)
+            == ffi::Py_TPFLAGS_HEAPTYPE;
+        if changeable && class.getattr(attribute)?.eq("builtins")? {
+            class.setattr(attribute, module.name()?)?;
         }
     }
     Ok(())

@@ -36,6 +36,7 @@ pub(super) fn why_copied(
     to: DType,
     copies: bool,
     contiguous: bool,
+    is_exposed: bool,
 ) -> Option<(Why, &'static str)> {
     let view = opened.source.view();
     if opened.private {
@@ -55,9 +56,12 @@ pub(super) fn why_copied(
         Some((why, text))
     } else if contiguous && !is_contiguous(view) {
         Some((Why::Strides, "it is not contiguous; pass a contiguous copy"))
-    } else {
+    } else if copies {
         let text = "bools are copied where Python code runs; declare the parameter as u8";
-        copies.then_some((Why::Bools, text))
+        Some((Why::Bools, text))
+    } else {
+        let text = "others could write to it while the function runs detached";
+        is_exposed.then_some((Why::Detached, text))
     }
 }
 
@@ -116,19 +120,30 @@ impl Call<'_, '_> {
     fn copy_elements(&self, index: usize, opened: &Opened, to: DType) -> Result<Opened> {
         let _claim = self.claim_to_copy(index, opened)?;
         let from = opened.source.view().dtype();
+        let snapshot;
+        let source = match self.is_exposed(index, opened) {
+            false => &opened.source,
+            true => {
+                snapshot = cast::copied_attached(self.py, &opened.source)?;
+                if from == to {
+                    return Ok(Opened { source: snapshot, private: true });
+                }
+                &snapshot
+            }
+        };
         if from == to {
-            let source = cast::copied(self.py, &opened.source)?;
+            let source = cast::copied(self.py, source)?;
             return Ok(Opened { source, private: true });
         }
-        let (source, report) = cast::cast(self.py, &opened.source, to, Scaling::Clamp)?;
+        let (made, report) = cast::cast(self.py, source, to, Scaling::Clamp)?;
         if report.clipped > 0 {
             self.warn_of_clipping(index, report.clipped, from, to)?;
         }
-        let rounded = cast::rounded(self.py, &opened.source, to)?;
+        let rounded = cast::rounded(self.py, source, to)?;
         if rounded > 0 {
             self.warn_of_rounding(index, rounded, from, to)?;
         }
-        Ok(Opened { source, private: true })
+        Ok(Opened { source: made, private: true })
     }
 
     /// Warns as the dtype policy of results does.

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use smallvec::SmallVec;
 
 use super::borrow_flag::BorrowFlag;
-use super::{Call, Usage};
+use super::{Call, Detach, Usage};
 use crate::claims::{Claim, Conflict, User, Wanted};
 use crate::convert::{self, Opened};
 use crate::framework::detect::{self, Role};
@@ -102,6 +102,20 @@ impl<'a, 'py> Call<'a, 'py> {
         bytes.set(bytes.get().saturating_add(view.nbytes()));
     }
 
+    /// Returns whether an array has to be copied before its function is detached: others could write to its
+    /// memory, which is on the host.
+    pub(super) fn is_exposed(&self, parameter: usize, opened: &Opened) -> bool {
+        let view = opened.source.view();
+        let is_fixed = || {
+            view.is_read_only() && self.given(parameter).is_some_and(|given| never_changes(&given))
+        };
+        self.function.entry.detach == Detach::Copy
+            && !opened.private
+            && view.is_on_host()
+            && !view.is_empty()
+            && !is_fixed()
+    }
+
     /// Returns whether Python code may run between the opening of an argument and the function's
     /// return: the function takes Python objects, or the opening of another argument calls into
     /// Python.
@@ -131,7 +145,10 @@ impl<'a, 'py> Call<'a, 'py> {
     ///
     /// The errors of [`convert::pin`].
     pub(super) fn pin(&self, given: &Bound<'_, PyAny>, opened: &Opened) -> Result<()> {
-        match cfg!(Py_GIL_DISABLED) || self.function.entry.always_detached || self.python_runs() {
+        match cfg!(Py_GIL_DISABLED)
+            || self.function.entry.detach == Detach::Always
+            || self.python_runs()
+        {
             true => convert::pin(given, opened),
             false => Ok(()),
         }

@@ -21,6 +21,7 @@ mod device;
 #[cfg(feature = "cuda")]
 pub mod device_memory;
 mod elements;
+mod interrupt;
 mod memory;
 mod named_tuple;
 mod place;
@@ -29,7 +30,7 @@ mod result;
 use std::cell::{Cell, OnceCell, RefCell};
 
 use pyo3::PyTypeInfo;
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyType};
 use smallvec::SmallVec;
@@ -49,6 +50,7 @@ pub use attempt::{Attached, Attempt, Detachable};
 pub use class::export;
 pub use constraints::Constrained;
 pub use elements::{Scalar, Trampoline};
+pub use interrupt::Interrupt;
 pub use named_tuple::{GiveTuple, GiveValue, NamedTuple, Opaque, TupleClass, TupleEntry};
 
 /// The framework that a declared function returns arrays of.
@@ -105,6 +107,17 @@ pub enum Setting {
     Function(&'static str),
 }
 
+/// The condition for detaching a function from the interpreter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detach {
+    /// Nobody else can write to its arrays.
+    IfPrivate,
+    /// None: arrays that others could write to are copied.
+    Copy,
+    /// None: the author promises that nobody uses its arrays meanwhile.
+    Always,
+}
+
 /// The class of a method, and how it is bound.
 #[derive(Clone, Copy)]
 pub struct Method {
@@ -152,11 +165,11 @@ pub struct FunctionEntry {
     pub stop_gradient: bool,
     /// True if it works on a CUDA device: it takes a view of device memory, or the stream.
     pub cuda: bool,
-    /// True if Python code may run during the call: it takes the interpreter, Python objects, or
-    /// values that may hold some.
+    /// True if Python code may run during the call: it takes the interpreter, Python objects, values
+    /// that may hold some, or an [`Interrupt`].
     pub takes_python: bool,
-    /// True if it is detached from the interpreter whatever its arrays are.
-    pub always_detached: bool,
+    /// The condition for detaching it from the interpreter.
+    pub detach: Detach,
     /// The parameters that Python may pass.
     pub parameters: &'static [Parameter],
     /// The type of its result as Python's type checkers know it.
@@ -317,11 +330,9 @@ impl<'a, 'py> Call<'a, 'py> {
                 error.reason = format!("{place}: {}", error.reason);
                 Error::Conversion(error)
             }
-            Error::Python(error)
-                if error.get_type(self.py).is(self.py.get_type::<PyTypeError>()) =>
-            {
+            Error::Python(error) if is_plain(self.py, &error) => {
                 let text = format!("{place}: {}", error.value(self.py));
-                let named = PyTypeError::new_err(text);
+                let named = PyErr::from_type(error.get_type(self.py), (text,));
                 named.set_cause(self.py, error.cause(self.py));
                 Error::Python(named)
             }
@@ -330,6 +341,15 @@ impl<'a, 'py> Call<'a, 'py> {
             other => other,
         }
     }
+}
+
+/// Returns whether an exception can be raised again with a longer text: it is a `TypeError`, or a `ValueError` or
+/// an `OverflowError` that no Python code raised.
+fn is_plain(py: Python<'_>, error: &PyErr) -> bool {
+    let class = error.get_type(py);
+    let is_of_value =
+        class.is(py.get_type::<PyValueError>()) || class.is(py.get_type::<PyOverflowError>());
+    class.is(py.get_type::<PyTypeError>()) || (is_of_value && error.traceback(py).is_none())
 }
 
 /// The text of an exception of another class is its own. A note that cannot be added is left out.

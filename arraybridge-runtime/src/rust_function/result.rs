@@ -88,7 +88,7 @@ impl<'a, 'py> Call<'a, 'py> {
     pub fn give_array(&self, array: impl Output) -> Result<Bound<'py, PyAny>> {
         let (target, request) = self.target()?;
         let numpy = target.memory_type == MemoryType::Numpy;
-        if !numpy || !request.is_plain() || trace::is_tracing() {
+        if !numpy || !request.keeps_own_arrays() || trace::is_tracing() {
             let tensor: Tensor = array.into();
             return match self.lacks(target, tensor.dtype())? {
                 true => self.give_narrowed(&self.numpy_array(tensor)?, target, request),

@@ -4,12 +4,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
 use crate::convert::{self, Request};
-use crate::framework::device::Placement;
 use crate::framework::generated::MemoryType;
 use crate::framework::loaded;
 use crate::framework::oom;
 use crate::framework::shape;
-use crate::framework::spec::Memory;
 use crate::interpreter::error::Result;
 use crate::memory::view::Dims;
 
@@ -37,7 +35,8 @@ pub fn reshaped<'py>(array: &Bound<'py, PyAny>, lengths: &[usize]) -> Result<Bou
     rearranged(array, &["reshape"], lengths, |_| Some(lengths.into()))
 }
 
-/// What a function of the framework's namespace makes of an array, or NumPy's if the framework has no such function.
+/// The result of a function of the framework's namespace for an array, or of NumPy's if the framework has no such
+/// function.
 fn rearranged<'py>(
     array: &Bound<'py, PyAny>,
     names: &[&str],
@@ -67,10 +66,7 @@ fn rearranged<'py>(
             _ => {}
         }
     }
-    let placement = match framework.memory {
-        Memory::Host => Placement::Auto,
-        _ => Placement::On(loaded.device_of(array)?),
-    };
+    let placement = loaded.placement_of(array)?;
     let host = convert::convert_to(array, MemoryType::Numpy.framework(), &Request::default())?;
     let method = if names[0] == "reshape" { "reshape" } else { "transpose" };
     let found = host.call_method1(method, (argument,))?;

@@ -2,10 +2,18 @@
 
 use pyo3::prelude::*;
 
-use super::along::Along;
 use crate::framework::shape;
 use crate::interpreter::error::{Error, Result};
 use crate::memory::view::{Dims, View};
+
+/// The axis along which arrays are joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Along {
+    /// A new first axis: the arrays are stacked.
+    NewAxis,
+    /// An axis that they have: the arrays are concatenated.
+    Axis(usize),
+}
 
 /// The number of 2-D slices in a 3-D array.
 ///

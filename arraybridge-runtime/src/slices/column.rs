@@ -5,11 +5,11 @@ use std::collections::VecDeque;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
-use super::along::Along;
-use super::as_arrays;
+use super::check::Along;
 use super::fill::{clear_rows, fill_row};
-use super::join::{Join, Parts, common_dtype, join, stack_alike};
+use super::join::{Joiner, ToJoin, common_dtype, join, stack_alike};
 use super::whole::Whole;
+use super::{Merge, as_arrays};
 use crate::convert::{self, Opened, Request};
 use crate::framework::detect::{self, Class, Role};
 use crate::framework::device::Placement;
@@ -39,7 +39,7 @@ pub(super) struct Column<'a, 'py> {
     target: Option<(&'static Framework, Placement)>,
     policy: Option<StackPolicy<'a, 'py>>,
     /// The stack, as long as every item could be copied to it.
-    stack: Option<Stack<'py>>,
+    stack: Option<FilledStack<'py>>,
     /// All items otherwise.
     items: Vec<Bound<'py, PyAny>>,
     /// True if items were copied to a stack that was given up. The next ones are copied too: the
@@ -54,7 +54,7 @@ pub(super) struct Column<'a, 'py> {
 const PENDING_PART: usize = 8;
 
 /// A stack in host memory, and what is known about its slices.
-struct Stack<'py> {
+struct FilledStack<'py> {
     /// Its dtype of the results is the one to which NumPy promotes those of the slices.
     whole: Whole<'py>,
     /// The number of slices that are there.
@@ -66,15 +66,15 @@ impl<'a, 'py> Column<'a, 'py> {
         py: Python<'py>,
         count: usize,
         images: Images,
-        target: Option<(&'static Framework, Placement)>,
-        policy: Option<StackPolicy<'a, 'py>>,
+        merge: &Merge<'a, 'py>,
     ) -> Column<'a, 'py> {
         Column {
             py,
             count,
+            // It is for the first stack alone.
+            policy: merge.policy.filter(|_| matches!(images, Images::All)),
             images,
-            target,
-            policy,
+            target: merge.target,
             stack: None,
             items: Vec::new(),
             copies: false,
@@ -153,7 +153,7 @@ impl<'a, 'py> Column<'a, 'py> {
                     return Ok(stack);
                 }
                 let items = &*as_arrays(&self.items, target)?;
-                join(Parts::new(items, target)?, target, placement, Along::NewAxis)
+                join(ToJoin::new(items, target)?, target, placement, Along::NewAxis)
             }
             None => Ok(PyList::new(self.py, &self.items)?.into_any()),
         }
@@ -171,7 +171,7 @@ impl<'a, 'py> Column<'a, 'py> {
             Some(stack) => stack.whole.join,
             None => {
                 let (target, placement) = self.target.unwrap_or((class.framework, Placement::Auto));
-                let join = Join::new(item, target, placement, Along::NewAxis)?;
+                let join = Joiner::new(item, target, placement, Along::NewAxis)?;
                 if join.keeps(item, self.count) {
                     return Ok(false);
                 }
@@ -188,23 +188,23 @@ impl<'a, 'py> Column<'a, 'py> {
         if !stack.admits(self.py, &opened, self.policy.as_ref())? {
             return Ok(false);
         }
-        stack.push(self.py, item, &opened, self.policy.as_mut())?;
+        stack.push(item, &opened, self.policy.as_mut())?;
         Ok(true)
     }
 
     /// A stack for slices that are like the first one.
     fn start(
         &self,
-        join: Join<'py>,
+        join: Joiner<'py>,
         item: &Bound<'py, PyAny>,
         first: &Opened,
-    ) -> Result<Stack<'py>> {
+    ) -> Result<FilledStack<'py>> {
         let view = first.source.view();
         let mut shape = Dims::from_slice(view.shape());
         shape.insert(0, self.count);
         // SAFETY: the slices are written before the stack is finished, or what is not there is cleared.
         let whole = unsafe { Whole::new(join, item, view.dtype(), shape, self.policy.as_ref())? };
-        Ok(Stack { whole, filled: 0 })
+        Ok(FilledStack { whole, filled: 0 })
     }
 
     /// The items of the stack, which is given up.
@@ -230,7 +230,7 @@ fn kept(item: Bound<'_, PyAny>) -> Result<Bound<'_, PyAny>> {
     }
 }
 
-impl<'py> Stack<'py> {
+impl<'py> FilledStack<'py> {
     fn check_shape(&self, item: &Bound<'py, PyAny>, opened: &Opened) -> Result<()> {
         let shape = &self.whole.opened.source.view().shape()[1..];
         if shape == opened.source.view().shape() {
@@ -273,13 +273,12 @@ impl<'py> Stack<'py> {
 
     fn push(
         &mut self,
-        py: Python<'py>,
         item: &Bound<'py, PyAny>,
         opened: &Opened,
         policy: Option<&mut StackPolicy<'_, 'py>>,
     ) -> Result<()> {
         let scaling = policy.as_ref().map_or(Scaling::Clamp, |policy| policy.scaling());
-        let (row, source) = (self.filled, &opened.source);
+        let (py, row, source) = (item.py(), self.filled, &opened.source);
         let lost = match self.whole.write_by_framework(row, item, opened) {
             true => CastReport::default(),
             false => fill_row(py, self.whole.memory(), row, source, scaling)

@@ -8,7 +8,7 @@ use std::ops::Range;
 use pyo3::prelude::*;
 use smallvec::SmallVec;
 
-use super::along::Along;
+use super::check::Along;
 use crate::convert::Opened;
 use crate::framework::spec::DType;
 use crate::host::cast::{CastError, CastReport, Scaling, StridedArray, cast_strided};

@@ -13,19 +13,19 @@ pub struct Tiling {
     pub lengths: Vec<Option<usize>>,
     /// The number of further elements that a tile has on each side, where the array has them.
     pub halo: Vec<usize>,
-    /// Whether tiles get what they lack beyond the ends of the array, so that all of them have one shape.
+    /// True if tiles get what they lack beyond the ends of the array, so that all of them have one shape.
     pub pads: bool,
 }
 
 /// The tiles of an array of one shape, in C order.
 #[derive(Clone, Debug)]
 pub struct Grid {
-    axes: SmallVec<[Axis; 4]>,
+    axes: SmallVec<[CutAxis; 4]>,
 }
 
 /// An axis that is cut.
 #[derive(Clone, Copy, Debug)]
-struct Axis {
+struct CutAxis {
     index: usize,
     extent: usize,
     length: usize,
@@ -33,7 +33,7 @@ struct Axis {
     pads: bool,
 }
 
-impl Axis {
+impl CutAxis {
     /// The number of tiles along the axis. An axis without elements has one, without elements.
     fn count(&self) -> usize {
         self.extent.div_ceil(self.length).max(1)
@@ -64,7 +64,7 @@ impl Span {
         self.added.0 + self.read.len() + self.added.1
     }
 
-    /// Whether the whole tile is kept.
+    /// Returns whether the whole tile is kept.
     pub fn is_kept(&self) -> bool {
         self.kept == self.read && self.added == (0, 0)
     }
@@ -101,14 +101,14 @@ impl Grid {
         let cut = |(at, length): (usize, &Option<usize>)| {
             let (index, halo) = (before + at, tiling.halo[at]);
             let pads = tiling.pads;
-            length.map(|length| Axis { index, extent: shape[index], length, halo, pads })
+            length.map(|length| CutAxis { index, extent: shape[index], length, halo, pads })
         };
         Some(Grid { axes: tiling.lengths.iter().enumerate().filter_map(cut).collect() })
     }
 
     /// The number of tiles.
     pub fn count(&self) -> usize {
-        self.axes.iter().map(Axis::count).product()
+        self.axes.iter().map(CutAxis::count).product()
     }
 
     /// The axes that are cut, with the number of tiles along each.

@@ -5,8 +5,7 @@ use std::slice;
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyList, PyTuple};
 
-use super::along::Along;
-use super::check::{check_shapes, joined_shape};
+use super::check::{Along, check_shapes, joined_shape};
 use super::fill::fill;
 use crate::convert::plan;
 use crate::convert::record::Record;
@@ -39,7 +38,7 @@ use crate::memory::view::Dims;
 /// [`Error::Value`] when there are no arrays, or when their shapes do not fit together; as
 /// [`convert::convert_to`].
 pub(super) fn join<'py>(
-    parts: Parts<'_, 'py>,
+    parts: ToJoin<'_, 'py>,
     target: &'static Framework,
     placement: Placement,
     along: Along,
@@ -49,7 +48,7 @@ pub(super) fn join<'py>(
     };
     let py = first.py();
     check_shapes(parts.arrays, |index| parts.shape(index), along)?;
-    let join = Join::new(first, target, placement, along)?;
+    let join = Joiner::new(first, target, placement, along)?;
     let start = trace::start();
     let result = match parts.opened {
         Some(opened) => join.fill_buffer(first, &opened)?,
@@ -82,7 +81,7 @@ pub(super) fn stack_alike<'py>(
     else {
         return Ok(None);
     };
-    let own = class.own && class.framework.memory_type == target.memory_type;
+    let own = class.own && class.framework.is(target);
     if !own || !matches!(class.role, Role::Array) || placement != Placement::Auto {
         return Ok(None);
     }
@@ -90,7 +89,7 @@ pub(super) fn stack_alike<'py>(
         return Ok(None);
     }
     let start = trace::start();
-    let join = Join::new(first, target, placement, Along::NewAxis)?;
+    let join = Joiner::new(first, target, placement, Along::NewAxis)?;
     if !join.is_for_own(&class, first, others) {
         return Ok(None);
     }
@@ -107,35 +106,35 @@ pub(super) fn stack_alike<'py>(
 }
 
 /// Arrays that are going to be joined.
-pub(super) struct Parts<'a, 'py> {
+pub(super) struct ToJoin<'a, 'py> {
     arrays: &'a [Bound<'py, PyAny>],
     /// Their memory, if all of them are plain.
     opened: Option<Vec<Opened>>,
 }
 
-impl<'a, 'py> Parts<'a, 'py> {
+impl<'a, 'py> ToJoin<'a, 'py> {
     /// # Errors
     ///
     /// The errors of [`loaded::load`].
     pub fn new(
         arrays: &'a [Bound<'py, PyAny>],
         target: &'static Framework,
-    ) -> Result<Parts<'a, 'py>> {
-        let Some(first) = arrays.first() else { return Ok(Parts { arrays, opened: None }) };
+    ) -> Result<ToJoin<'a, 'py>> {
+        let Some(first) = arrays.first() else { return Ok(ToJoin { arrays, opened: None }) };
         let py = first.py();
         let loaded = loaded::load(py, target)?;
         if joins_large_itself(loaded, arrays) {
-            return Ok(Parts { arrays, opened: None });
+            return Ok(ToJoin { arrays, opened: None });
         }
         let watches = loaded.watches();
         let mut all = vectors::with_capacity(arrays.len())?;
         for array in arrays {
             let Some(opened) = open_plain(array, target, watches) else {
-                return Ok(Parts { arrays, opened: None });
+                return Ok(ToJoin { arrays, opened: None });
             };
             all.push(opened);
         }
-        Ok(Parts { arrays, opened: Some(all) })
+        Ok(ToJoin { arrays, opened: Some(all) })
     }
 
     /// Returns whether the memory of all arrays is open.
@@ -168,7 +167,7 @@ fn open_plain(
     watches: bool,
 ) -> Option<Opened> {
     let class = detect::class_of(array)?;
-    match watches && class.framework.memory_type == target.memory_type {
+    match watches && class.framework.is(target) {
         true => None,
         false => convert::open_plain(array, &class),
     }
@@ -176,13 +175,9 @@ fn open_plain(
 
 /// Returns whether all arrays belong to a framework that joins them faster than we do.
 fn joins_large_itself<'py>(loaded: Loaded<'py>, arrays: &[Bound<'py, PyAny>]) -> bool {
-    let own = |array| {
-        let class = detect::class_of(array);
-        class.is_some_and(|class| class.framework.memory_type == loaded.framework.memory_type)
-    };
     arrays.len() > 1
         && is_better_at_large(loaded, &arrays[0], arrays.len())
-        && arrays.iter().all(own)
+        && arrays.iter().all(|array| detect::is_of(array, loaded.framework))
 }
 
 /// Returns whether a framework joins so many arrays like this one faster than one thread of ours
@@ -215,7 +210,7 @@ fn unwrap_values<'py>(arrays: &[Bound<'py, PyAny>]) -> Result<Vec<Bound<'py, PyA
 
 /// The way in which arrays are joined.
 #[derive(Clone, Copy)]
-pub(super) struct Join<'py> {
+pub(super) struct Joiner<'py> {
     /// The framework of the first array.
     pub source: &'static Framework,
     pub loaded: Loaded<'py>,
@@ -223,22 +218,22 @@ pub(super) struct Join<'py> {
     pub along: Along,
 }
 
-impl<'py> Join<'py> {
+impl<'py> Joiner<'py> {
     /// Joins arrays that are like the first one.
     pub fn new(
         first: &Bound<'py, PyAny>,
         target: &'static Framework,
         placement: Placement,
         along: Along,
-    ) -> Result<Join<'py>> {
+    ) -> Result<Joiner<'py>> {
         let source = convert::class_of(first)?.framework;
         let ends = Endpoints { source, target };
         let loaded = loaded::load(first.py(), target).map_err(|error| ends.name_in(error))?;
-        Ok(Join { source, loaded, placement, along })
+        Ok(Joiner { source, loaded, placement, along })
     }
 }
 
-impl<'py> Join<'py> {
+impl<'py> Joiner<'py> {
     /// Names both frameworks in an error of the target.
     fn named(&self, error: Error) -> Error {
         Endpoints { source: self.source, target: self.loaded.framework }.name_in(error)
@@ -280,8 +275,7 @@ impl<'py> Join<'py> {
 
     /// Returns whether an array belongs to the target framework.
     fn is_own(&self, array: &Bound<'py, PyAny>) -> Result<bool> {
-        let own = self.loaded.framework.memory_type;
-        Ok(convert::class_of(array)?.framework.memory_type == own)
+        Ok(convert::class_of(array)?.framework.is(self.loaded.framework))
     }
 
     /// Returns whether all arrays belong to the target, which is a framework that has tracers and

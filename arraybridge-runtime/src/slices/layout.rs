@@ -10,7 +10,7 @@ use crate::memory::view::Dims;
 pub struct Layout {
     /// The number of axes.
     pub axes: usize,
-    /// Those that count slices, in order.
+    /// The axes that count slices, in order.
     pub leading: Dims<usize>,
 }
 
@@ -20,7 +20,7 @@ impl Layout {
         Layout { axes, leading: (0..leading).collect() }
     }
 
-    /// Whether the axes that count slices come first.
+    /// Returns whether the axes that count slices come first.
     pub fn is_in_order(&self) -> bool {
         self.leading.iter().enumerate().all(|(index, axis)| index == *axis)
     }

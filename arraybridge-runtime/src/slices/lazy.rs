@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyModule, PyTuple};
 
 use super::layout::Layout;
-use super::stack::{Stack, Visit};
+use super::stack::{Stack, VisitSlice};
 use crate::interpreter::error::Result;
 use crate::memory::view::Dims;
 
@@ -70,19 +70,19 @@ pub fn chunks<'py>(
 pub struct LazyStack<'a, 'py> {
     lazy: &'a Bound<'py, PyAny>,
     layout: &'a Layout,
-    shape: Dims<usize>,
     lengths: Dims<usize>,
+    slice: Dims<usize>,
 }
 
 impl<'a, 'py> LazyStack<'a, 'py> {
-    /// The slices of an object of this shape.
+    /// The slices of an object. The shape has the axes that count slices first.
     pub fn new(
         lazy: &'a Bound<'py, PyAny>,
         layout: &'a Layout,
-        shape: Dims<usize>,
+        shape: &[usize],
     ) -> LazyStack<'a, 'py> {
-        let lengths = layout.leading.iter().map(|axis| shape[*axis]).collect();
-        LazyStack { lazy, layout, shape, lengths }
+        let (lengths, slice) = shape.split_at(layout.leading.len());
+        LazyStack { lazy, layout, lengths: lengths.into(), slice: slice.into() }
     }
 }
 
@@ -96,15 +96,10 @@ impl<'py> Stack<'py> for LazyStack<'_, 'py> {
     }
 
     fn slice_shape(&self) -> Option<Dims<usize>> {
-        Some(
-            self.layout.order()[self.lengths.len()..]
-                .iter()
-                .map(|axis| self.shape[*axis])
-                .collect(),
-        )
+        Some(self.slice.clone())
     }
 
-    fn each(&self, visit: &mut Visit<'_, 'py>) -> Result<()> {
+    fn each(&self, visit: &mut VisitSlice<'_, 'py>) -> Result<()> {
         for flat in 0..self.lengths.iter().product() {
             // A function without Python frames does not look for an interrupt.
             self.py().check_signals()?;

@@ -5,13 +5,11 @@
 //! results of a function fill the buffer as they come: those of slices in [`column`], those of tiles, which
 //! [`grid`] lays out, in [`mosaic`].
 
-mod along;
 mod axes;
 mod check;
 mod column;
 mod fill;
 mod grid;
-mod grow;
 mod join;
 mod layout;
 pub mod lazy;
@@ -41,13 +39,11 @@ use crate::interpreter::progress::Progress;
 use crate::interpreter::tuples;
 use crate::memory::view::Dims;
 use crate::policy::StackPolicy;
-use along::Along;
 pub use axes::{permuted, reshaped};
-use check::{check_shapes, slice_count};
+use check::{Along, check_shapes, slice_count};
 use column::{Column, Images};
 pub use grid::{Grid, Span, Tile, Tiling, index_of};
-pub use grow::Growing;
-use join::{Parts, join, stack_alike};
+use join::{ToJoin, join, stack_alike};
 pub use layout::Layout;
 pub use mosaic::Mosaic;
 pub use out::{Sink, is_nothing, written};
@@ -105,10 +101,10 @@ pub fn stack<'py>(
         return Ok(stack);
     }
     let seen;
-    let mut parts = Parts::new(slices, target)?;
+    let mut parts = ToJoin::new(slices, target)?;
     if !parts.are_open() {
         seen = as_arrays(slices, target)?;
-        parts = Parts::new(&seen, target)?;
+        parts = ToJoin::new(&seen, target)?;
     }
     if let Some(index) = (0..slices.len()).find(|index| parts.ndim(*index) != Some(2)) {
         return Err(Error::Value(format!(
@@ -136,7 +132,7 @@ pub fn stack<'py>(
 pub fn process<'py>(
     stack: &dyn Stack<'py>,
     merge: &Merge<'_, 'py>,
-    call: &mut Call<'_, 'py>,
+    call: &mut SliceCall<'_, 'py>,
 ) -> Result<Bound<'py, PyAny>> {
     let (py, lengths) = (stack.py(), stack.lengths());
     let count = lengths.iter().product();
@@ -160,8 +156,9 @@ pub fn process<'py>(
     results.merge(py)
 }
 
-/// What is called with a slice, and its index along each leading axis.
-pub type Call<'a, 'py> = dyn FnMut(&[usize], Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> + 'a;
+/// A function of a slice, and its index along each leading axis.
+pub type SliceCall<'a, 'py> =
+    dyn FnMut(&[usize], Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> + 'a;
 
 /// How results are merged.
 #[derive(Clone, Copy, Debug, Default)]
@@ -218,13 +215,12 @@ impl<'a, 'py> Results<'a, 'py> {
 
     /// The column for an element of the tuples.
     fn column(&self, py: Python<'py>, output: usize) -> Column<'a, 'py> {
-        let Merge { target, policy, stacks_images, .. } = *self.merge;
-        let images = match (output, stacks_images) {
+        let images = match (output, self.merge.stacks_images) {
             (0, _) => Images::All,
             (_, true) => self.shape.clone().map_or(Images::None, Images::Shape),
             (_, false) => Images::None,
         };
-        Column::new(py, self.count, images, target, policy.filter(|_| output == 0))
+        Column::new(py, self.count, images, self.merge)
     }
 
     fn merge(self, py: Python<'py>) -> Result<Bound<'py, PyAny>> {
@@ -309,9 +305,7 @@ pub fn region<'py>(
         }
         found => {
             let found = found?;
-            let own = class.framework.memory_type;
-            let is_own = |found: detect::Class| found.framework.memory_type == own;
-            if !class.framework.is_tested && !detect::class_of(&found).is_some_and(is_own) {
+            if !class.framework.is_tested && !detect::is_of(&found, class.framework) {
                 format!("{title} makes no arrays of its own of slices")
             } else if shape::of(&found).is_none_or(|found| found != shape) {
                 // pyclesperanto 0.21 leaves an axis of length one out, or puts it elsewhere, and makes a number of a
@@ -342,7 +336,7 @@ pub fn concatenate<'py>(parts: &[Bound<'py, PyAny>], axis: usize) -> Result<Boun
         return Ok(first);
     }
     let parts = &*as_arrays(parts, target)?;
-    join(Parts::new(parts, target)?, target, Placement::Auto, Along::Axis(axis))
+    join(ToJoin::new(parts, target)?, target, Placement::Auto, Along::Axis(axis))
 }
 
 /// Checks that arrays have one shape, so that an operation on two of them does not broadcast.

@@ -2,10 +2,10 @@
 
 use pyo3::prelude::*;
 
-use super::along::Along;
+use super::check::Along;
 use super::fill::fill_region;
 use super::grid::Span;
-use super::join::Join;
+use super::join::Joiner;
 use super::whole::Whole;
 use crate::convert::Opened;
 use crate::framework::detect;
@@ -42,7 +42,7 @@ impl<'a, 'py> Mosaic<'a, 'py> {
     ) -> Result<Option<Mosaic<'a, 'py>>> {
         let Some(class) = detect::class_of(first) else { return Ok(None) };
         let Some((axis, _)) = extents.first() else { return Ok(None) };
-        let join = Join::new(first, class.framework, Placement::Auto, Along::Axis(*axis))?;
+        let join = Joiner::new(first, class.framework, Placement::Auto, Along::Axis(*axis))?;
         let Some(opened) = join.open(first)? else { return Ok(None) };
         let view = opened.source.view();
         let mut shape = Dims::from_slice(view.shape());
@@ -78,7 +78,7 @@ impl<'a, 'py> Mosaic<'a, 'py> {
     /// # Errors
     ///
     /// The errors of [`place`](Self::place).
-    pub(super) fn place_cast(&mut self, tile: &Bound<'py, PyAny>, spans: &[Span]) -> Result<bool> {
+    pub fn place_cast(&mut self, tile: &Bound<'py, PyAny>, spans: &[Span]) -> Result<bool> {
         self.place_if(tile, spans, Mosaic::admits)
     }
 
@@ -88,9 +88,7 @@ impl<'a, 'py> Mosaic<'a, 'py> {
         spans: &[Span],
         admits: impl Fn(&Mosaic<'a, 'py>, DType) -> Result<bool>,
     ) -> Result<bool> {
-        let is_like = detect::class_of(tile)
-            .is_some_and(|class| class.framework.name == self.whole.join.loaded.framework.name);
-        if !is_like {
+        if !detect::is_of(tile, self.whole.join.loaded.framework) {
             return Ok(false);
         }
         let Some(opened) = self.whole.join.open(tile)? else { return Ok(false) };
@@ -131,7 +129,7 @@ impl<'a, 'py> Mosaic<'a, 'py> {
     }
 
     /// Returns whether the policy has cast what is there.
-    pub(super) fn is_cast(&self) -> bool {
+    pub fn is_cast(&self) -> bool {
         self.whole.dtype() != self.whole.from
     }
 

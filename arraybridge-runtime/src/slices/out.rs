@@ -16,7 +16,7 @@ use crate::interpreter::tuples::{plain_tuple, rebuilt};
 use crate::memory::view::Dims;
 use crate::policy::{self, Lead, Policy};
 
-/// What a call writes its results to, part by part.
+/// The object that a call writes its results to, part by part.
 #[derive(Clone)]
 pub struct Sink<'a, 'py> {
     out: Bound<'py, PyAny>,

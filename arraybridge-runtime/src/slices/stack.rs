@@ -9,7 +9,7 @@ use crate::interpreter::error::{Error, Result};
 use crate::memory::view::Dims;
 
 /// Takes a slice, and its index along each leading axis.
-pub type Visit<'a, 'py> = dyn FnMut(&[usize], Bound<'py, PyAny>) -> Result<()> + 'a;
+pub type VisitSlice<'a, 'py> = dyn FnMut(&[usize], Bound<'py, PyAny>) -> Result<()> + 'a;
 
 /// The slices of a stack: one for each position along its leading axes.
 pub trait Stack<'py> {
@@ -27,7 +27,7 @@ pub trait Stack<'py> {
     /// # Errors
     ///
     /// What reading a slice raises, and what the visit returns.
-    fn each(&self, visit: &mut Visit<'_, 'py>) -> Result<()>;
+    fn each(&self, visit: &mut VisitSlice<'_, 'py>) -> Result<()>;
 }
 
 /// An array whose first axes count slices.
@@ -57,7 +57,7 @@ impl<'a, 'py> Leading<'a, 'py> {
         array: &Bound<'py, PyAny>,
         lengths: &[usize],
         index: &mut Dims<usize>,
-        visit: &mut Visit<'_, 'py>,
+        visit: &mut VisitSlice<'_, 'py>,
     ) -> Result<()> {
         let Some((length, rest)) = lengths.split_first() else {
             return visit(index, array.clone());
@@ -88,7 +88,7 @@ impl<'py> Stack<'py> for Leading<'_, 'py> {
         shape::of(self.array).map(|shape| shape[self.lengths.len()..].into())
     }
 
-    fn each(&self, visit: &mut Visit<'_, 'py>) -> Result<()> {
+    fn each(&self, visit: &mut VisitSlice<'_, 'py>) -> Result<()> {
         Leading::visit(self.array, &self.lengths, &mut Dims::new(), visit)
     }
 }

@@ -25,11 +25,11 @@ pub(super) struct Slices<'py> {
     array: Bound<'py, PyAny>,
     count: usize,
     next: usize,
-    way: Way<'py>,
+    way: SliceWay<'py>,
 }
 
 /// The way in which a slice is made.
-enum Way<'py> {
+enum SliceWay<'py> {
     /// The framework makes them together, or iterates over the array. That is faster than an index for each.
     Iterate(Bound<'py, PyIterator>),
     /// The framework makes some of them together.
@@ -115,7 +115,7 @@ impl<'py> Slices<'py> {
         let mut slices = Slices::made(array, count, true)?;
         // The shape alone does not say that there is memory for so many.
         let mut list = Vec::with_capacity(count.min(UNINTERRUPTED));
-        if let Way::Iterate(iterator) = &mut slices.way
+        if let SliceWay::Iterate(iterator) = &mut slices.way
             && is_own
         {
             while list.len() < count {
@@ -151,16 +151,16 @@ impl<'py> Slices<'py> {
 
     fn slice(&mut self, index: usize) -> Result<Bound<'py, PyAny>> {
         match &mut self.way {
-            Way::Iterate(iterator) => match iterator.next() {
+            SliceWay::Iterate(iterator) => match iterator.next() {
                 Some(slice) => Ok(slice?),
                 None => Err(self.ended(index)),
             },
-            Way::Groups(groups) => match groups.slice(&self.array, index)? {
+            SliceWay::Groups(groups) => match groups.slice(&self.array, index)? {
                 Some(slice) => Ok(slice),
                 None => Ok(self.array.get_item(index)?),
             },
-            Way::Memory(stack) => stack.array_of(self.array.py(), stack.memory.slice(index)),
-            Way::Index => Ok(self.array.get_item(index)?),
+            SliceWay::Memory(stack) => stack.array_of(self.array.py(), stack.memory.slice(index)),
+            SliceWay::Index => Ok(self.array.get_item(index)?),
         }
     }
 }
@@ -183,12 +183,12 @@ impl<'py> Iterator for Slices<'py> {
 }
 
 /// How slices are made. The table is tried out with the dtype before.
-fn way<'py>(array: &Bound<'py, PyAny>, count: usize, at_once: bool) -> Result<Way<'py>> {
+fn way<'py>(array: &Bound<'py, PyAny>, count: usize, at_once: bool) -> Result<SliceWay<'py>> {
     let Some(class) = detect::class_of(array).filter(Class::is_array) else {
-        return Ok(Way::Index);
+        return Ok(SliceWay::Index);
     };
     if let Some(memory) = OnHost::without_slices(array)? {
-        return Ok(Way::Memory(memory));
+        return Ok(SliceWay::Memory(memory));
     }
     let loaded = loaded::load(array.py(), class.framework)?;
     if !class.framework.is_tested {
@@ -207,7 +207,7 @@ fn untried_way<'py>(
     loaded: Loaded<'py>,
     count: usize,
     at_once: bool,
-) -> Result<Way<'py>> {
+) -> Result<SliceWay<'py>> {
     let framework = class.framework;
     // Nobody may write to slices that torch made together while it records for a gradient.
     let is_recorded = LazyCell::new(|| is_recorded(loaded, array));
@@ -215,18 +215,18 @@ fn untried_way<'py>(
         && (framework.immutable || !*is_recorded)
         && let Some(slices) = together(array, class, loaded)?
     {
-        return Ok(Way::Iterate(slices));
+        return Ok(SliceWay::Iterate(slices));
     }
     let one_by_one = || match framework.immutable {
-        true => Groups::new(array, class, loaded, count).map_or(Way::Index, Way::Groups),
-        false => Way::Index,
+        true => Groups::new(array, class, loaded, count).map_or(SliceWay::Index, SliceWay::Groups),
+        false => SliceWay::Index,
     };
     // Nothing is recorded of memory.
     if *is_recorded {
         return Ok(one_by_one());
     }
     Ok(match OnHost::shared(array, class, loaded) {
-        Some(memory) => Way::Memory(memory),
+        Some(memory) => SliceWay::Memory(memory),
         None if framework.slices == Some(Slicing::Index) => one_by_one(),
         // Slices of immutable arrays are copies.
         None if at_once || !framework.immutable => iterated(array),
@@ -257,16 +257,16 @@ fn together<'py>(
     }
 }
 
-fn iterated<'py>(array: &Bound<'py, PyAny>) -> Way<'py> {
+fn iterated<'py>(array: &Bound<'py, PyAny>) -> SliceWay<'py> {
     // Not the iteration by `__getitem__` alone, which ends at an IndexError.
     let iterates = array.get_type().hasattr(pyo3::intern!(array.py(), "__iter__"));
     match array.try_iter() {
-        Ok(iterator) if iterates.unwrap_or(false) => Way::Iterate(iterator),
-        _ => Way::Index,
+        Ok(iterator) if iterates.unwrap_or(false) => SliceWay::Iterate(iterator),
+        _ => SliceWay::Index,
     }
 }
 
-/// Whether a framework's arrays have slices: by its table, or else by their class.
+/// Returns whether a framework's arrays have slices: by its table, or else by their class.
 fn has_slices(array: &Bound<'_, PyAny>, framework: &Framework) -> bool {
     let class = array.get_type();
     let has = |name| class.hasattr(name).unwrap_or(true);

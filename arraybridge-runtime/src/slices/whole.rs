@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 
-use super::join::{Join, allocate};
+use super::join::{Joiner, allocate};
 use crate::convert::record::Record;
 use crate::convert::{self, Commitment, Opened, trace};
 use crate::framework::device::Device;
@@ -15,7 +15,7 @@ use crate::policy::StackPolicy;
 
 /// An array in host memory, and what is known about the results that it is made of.
 pub(super) struct Whole<'py> {
-    pub join: Join<'py>,
+    pub join: Joiner<'py>,
     pub device: Device,
     commitment: Commitment<'py>,
     /// Its memory.
@@ -36,7 +36,7 @@ impl<'py> Whole<'py> {
     ///
     /// The elements are written before the array is finished.
     pub unsafe fn new(
-        join: Join<'py>,
+        join: Joiner<'py>,
         first: &Bound<'py, PyAny>,
         from: DType,
         shape: Dims<usize>,

@@ -55,7 +55,7 @@ impl<'py> Whole<'py> {
         let (class, view) = (detect::class_of(array)?, opened.source.view());
         let is_plain = class.own
             && matches!(class.role, Role::Array)
-            && class.framework.memory_type == framework.memory_type
+            && class.framework.is(framework)
             && !opened.private;
         let is_like = self.device == Device::Host && view.dtype() == self.dtype();
         let is_fast = view.nbytes() >= WORTH && !fork::is_child();

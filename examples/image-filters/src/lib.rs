@@ -72,6 +72,35 @@ fn gradient(image: ArrayView2<'_, f32>) -> (Array2<f32>, Array2<f32>) {
     (across, down)
 }
 
+/// The median of each pixel's square of `radius` pixels on each side, mirrored at the edges.
+///
+/// Other threads run meanwhile, and Ctrl-C ends it.
+#[memory_type(numpy, returns = input, cast, detach = copy, defaults(radius = 1))]
+fn median(
+    image: ArrayView2<'_, f32>,
+    radius: usize,
+    interrupt: &Interrupt,
+) -> Result<Array2<f32>, Error> {
+    if radius > 1000 {
+        return Err(Error::Value(format!("radius must be from 0 to 1000, not {radius}")));
+    }
+    let (height, width) = image.dim();
+    let near = |at: usize| at as isize - radius as isize..=(at + radius) as isize;
+    let mut medians = Array2::zeros((height, width));
+    let mut square = Vec::new();
+    for ((y, x), median) in medians.indexed_iter_mut() {
+        if x % 8 == 0 {
+            interrupt.check()?;
+        }
+        let across = |y| near(x).map(move |x| (mirrored(y, height), mirrored(x, width)));
+        square.clear();
+        square.extend(near(y).flat_map(across).map(|at| image[at]));
+        let middle = square.len() / 2;
+        *median = *square.select_nth_unstable_by(middle, f32::total_cmp).1;
+    }
+    Ok(medians)
+}
+
 /// Subtract a background of the same shape from an image.
 ///
 /// Values below 0 become 0. The result has the element type and the framework of `image`.

@@ -1,5 +1,11 @@
 """The filters give what SciPy and scikit-image give, for the arrays of every framework."""
 
+import os
+import signal
+import subprocess
+import sys
+import time
+
 import arraybridge
 import bridges
 import image_filters
@@ -34,6 +40,44 @@ def test_sobel_is_scikit_images(framework):
     bridges.need(framework)
     result = read(framework, image_filters.sobel(bridges.make(framework, IMAGE)))
     np.testing.assert_allclose(result, skimage.filters.sobel(IMAGE), atol=1e-6)
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize("radius", [0, 1, 4, 60])
+def test_median_is_scipys(framework, radius):
+    bridges.need(framework)
+    image = bridges.make(framework, IMAGE[:20, :30])
+    result = read(framework, image_filters.median(image, radius))
+    expected = scipy.ndimage.median_filter(IMAGE[:20, :30], 2 * radius + 1, mode="reflect")
+    assert np.array_equal(result, expected)
+
+
+@pytest.mark.parametrize(("radius", "error"), [(-1, OverflowError), (1001, ValueError)])
+def test_an_error_names_the_radius(radius, error):
+    with pytest.raises(error, match="radius"):
+        image_filters.median(IMAGE, radius=radius)
+
+
+ENDLESS = """
+import image_filters, numpy
+print("ready", flush=True)
+image_filters.median(numpy.ones((4000, 4000), "float32"), radius=20)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for another process")
+def test_ctrl_c_ends_a_median():
+    command = [sys.executable, "-c", ENDLESS]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        try:
+            assert process.stdout.readline() == b"ready\n"
+            time.sleep(0.5)
+            assert process.poll() is None
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert errors.rstrip().endswith(b"KeyboardInterrupt"), errors
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
@@ -110,6 +154,7 @@ def test_mistakes_are_pythons_exceptions_and_arraybridges():
 
 
 def test_a_method_is_declared_as_a_function_is():
+    assert image_filters.Gaussian.__module__ == image_filters.gaussian.__module__
     smooth = image_filters.Gaussian(2.0).apply
     assert np.array_equal(smooth(IMAGE), image_filters.gaussian(IMAGE, 2.0))
     assert arraybridge.detect_memory_type(smooth(bridges.make("torch", IMAGE))) == "torch"

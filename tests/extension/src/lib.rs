@@ -7,6 +7,7 @@ mod by_hand;
 mod constraints;
 mod containers;
 mod cuda;
+mod detached;
 mod elements;
 mod fragments;
 mod hygiene;
@@ -416,5 +417,8 @@ fn extension(module: &Bound<'_, PyModule>) -> PyResult<()> {
     tensors::add(module)?;
     module.add_class::<methods::Scale>()?;
     module.add_class::<methods::Linted>()?;
+    module.add_class::<methods::Plain>()?;
+    module.add_class::<methods::Elsewhere>()?;
+    module.add("Integer", module.py().get_type::<pyo3::types::PyInt>())?;
     arraybridge_runtime::python::export(module)
 }

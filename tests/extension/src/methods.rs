@@ -160,3 +160,11 @@ struct OldTuple {
 fn old_tuple(factor: f32) -> OldTuple {
     OldTuple { factor: old_function(factor) }
 }
+
+/// A class without declared methods.
+#[pyclass]
+pub struct Plain;
+
+/// A class that names its module.
+#[pyclass(module = "elsewhere")]
+pub struct Elsewhere;

@@ -1,8 +1,10 @@
 """Objects of this package that several threads use at the same moment."""
 
+import sysconfig
 import threading
 
 import arraybridge as ab
+import bridges
 import numpy as np
 import pytest
 
@@ -105,3 +107,11 @@ def test_one_declared_function_serves_all_threads():
         return True
 
     assert together(work) == [True] * THREADS
+
+
+@pytest.mark.skipif(
+    not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="this CPython always has a GIL"
+)
+def test_the_gil_stays_off():
+    code = "import sys, arraybridge; print(sys._is_gil_enabled())"
+    assert bridges.python(code, "-W", "error").stdout.strip() == "False"

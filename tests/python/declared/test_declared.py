@@ -200,17 +200,18 @@ def test_the_callers_lists_do_not_change():
     assert type(result) is Pair and kind(result.left) == kind(result.right) == "numpy"
 
 
-def test_arguments_that_fit_are_the_same_objects():
-    for name in HOSTED:
-        x = bridges.make(name, image())
-        values = [x, 2]
+@pytest.mark.parametrize("name", HOSTED)
+def test_arguments_that_fit_are_the_same_objects(name):
+    bridges.need(name)
+    x = bridges.make(name, image())
+    values = [x, 2]
 
-        @decorator(name)
-        def f(a, b, c):
-            return a, b, c
+    @decorator(name)
+    def f(a, b, c):
+        return a, b, c
 
-        a, b, c = f(x, values, x)
-        assert a is x and b is values and c is x
+    a, b, c = f(x, values, x)
+    assert a is x and b is values and c is x
 
 
 def test_arrays_limits_what_is_converted_and_which_array_leads():
@@ -1100,18 +1101,11 @@ def test_a_data_loader_worker_calls_it():
         """
         import sys
         sys.path.insert(0, sys.argv[1])
-        import numpy as np, torch, declared_module
+        import torch, declared_module
 
-        class Images(torch.utils.data.Dataset):
-            def __len__(self):
-                return 4
-            def __getitem__(self, i):
-                return declared_module.torch_doubled(torch.full((2, 2), float(i)))
-
-        if __name__ == "__main__":
-            loader = torch.utils.data.DataLoader(Images(), batch_size=2, num_workers=1)
-            found = torch.cat(list(loader))
-            assert found[:, 0, 0].tolist() == [0, 2, 4, 6], found
+        loader = torch.utils.data.DataLoader(declared_module.Images(), batch_size=2, num_workers=1)
+        found = torch.cat(list(loader))
+        assert found[:, 0, 0].tolist() == [0, 2, 4, 6], found
         """,
         str(bridges.HERE),
     )

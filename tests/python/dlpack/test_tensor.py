@@ -200,6 +200,7 @@ def test_a_tensor_on_a_device_is_explained_without_a_look_at_its_memory():
         assert repr(tensor) == "<arraybridge.Tensor float32[4, 6] on cuda:0>"
         told = ab.explain(tensor, "numpy")
         assert (told.route, told.how, told.shape) == ("copy", "download", (4, 6))
+        del tensor  # before `managed`, whose callback frees it
         print("explained")
     """
     assert bridges.survives(code).strip().endswith("explained")

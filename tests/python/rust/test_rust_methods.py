@@ -80,6 +80,15 @@ def test_a_method_looks_like_one(ext):
     assert pickle.loads(pickle.dumps(method)) is method
 
 
+def test_a_class_is_of_the_module_that_exports_it(ext):
+    for name in ("Scale", "Linted", "Plain"):
+        assert getattr(ext, name).__module__ == "extension", name
+    assert repr(ext.Scale) == "<class 'extension.Scale'>"
+    assert pickle.loads(pickle.dumps(ext.Plain)) is ext.Plain
+    assert ext.Elsewhere.__module__ == "elsewhere"
+    assert ext.Integer is int and int.__module__ == "builtins"
+
+
 def test_a_method_is_called_slice_by_slice(ext):
     stack = np.ones((3, 2, 2), "float32")
     assert np.array_equal(ext.Scale().apply(stack, slice_by_slice=True), stack * 2)

@@ -1,5 +1,8 @@
-"""The list of mutants in tests/mutants. `make mutants` builds and runs them."""
+"""The list of mutants in tests/mutants. `make mutants` builds and runs them, and so does
+`make mutants-simulated-gpu` on the simulated CUDA.
+"""
 
+import re
 import tomllib
 
 import bridges
@@ -21,10 +24,19 @@ def test_a_mutant_changes_one_place_of_the_source(mutant):
 
 def test_every_mutant_names_tests_that_exist():
     for mutant in MUTANTS:
-        assert bool(mutant.get("python")) != bool(mutant.get("rust")), mutant["rule"]
-        for test in mutant.get("python", ()):
+        assert not (mutant.get("python") and mutant.get("rust")), mutant["rule"]
+        assert mutant.keys() & {"python", "rust", "simulated"}, mutant["rule"]
+        for test in (*mutant.get("python", ()), *mutant.get("simulated", ())):
             file, _, name = test.partition("::")
             assert f"def {name}(" in (bridges.ROOT / file).read_text(), test
+
+
+def test_every_rule_of_streams_has_a_mutant_on_the_simulated_cuda():
+    page = (bridges.ROOT / "ARCHITECTURE.md").read_text()
+    section = page.partition("\n## Streams\n")[2].partition("\n## ")[0]
+    rules = {int(number) for number in re.findall(r"^(\d+)\. \*\*", section, re.MULTILINE)}
+    covered = {mutant.get("streams", 0) for mutant in MUTANTS if mutant.get("simulated")}
+    assert rules and rules == covered - {0}
 
 
 def test_the_faults_of_a_gpu_name_tests_and_mutants_that_exist():

@@ -45,7 +45,7 @@ pub struct Target {
     pub importer: Importer,
     /// The number of its accelerators.
     pub accelerators: usize,
-    /// Whether it takes the array where it is, on an accelerator, and its own operations cast it exactly.
+    /// True if it takes the array where it is, on an accelerator, and its own operations cast it exactly.
     pub casts: bool,
     /// True if the array or its memory is on another of the framework's host devices than the result.
     pub elsewhere: bool,

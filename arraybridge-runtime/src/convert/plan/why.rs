@@ -37,6 +37,8 @@ pub enum Why {
     Refused,
     /// Python code could write another byte than 0 and 1 where a Rust function reads a bool.
     Bools,
+    /// A Rust function runs detached, so that Python code could write to an array that it reads.
+    Detached,
     /// An object of no framework exported a copy of its memory.
     Exported,
     /// NumPy made an array of an object that is none, in other memory.
@@ -45,7 +47,7 @@ pub enum Why {
 
 impl Why {
     /// All reasons.
-    pub const ALL: [Why; 19] = [
+    pub const ALL: [Why; 20] = [
         Why::Requested,
         Why::Immutable,
         Why::Device,
@@ -63,6 +65,7 @@ impl Why {
         Why::Importer,
         Why::Refused,
         Why::Bools,
+        Why::Detached,
         Why::Exported,
         Why::Seen,
     ];
@@ -116,6 +119,10 @@ impl Why {
                 "declare the function without Python objects, and pass arrays rather than other objects \
                  with __dlpack__"
             }
+            Why::Detached => {
+                "pass an array that nobody can write to, such as one of JAX, or declare the function \
+                 without `detach = copy`"
+            }
         }
     }
 
@@ -141,6 +148,9 @@ impl Why {
             Why::Importer => "the target copies what it imports",
             Why::Refused => "the target refused to share the memory",
             Why::Bools => "Python code could write to the bools while the function reads them",
+            Why::Detached => {
+                "the function runs detached from the interpreter, and others could write to the array"
+            }
             Why::Exported => "the object exports a copy of its memory",
             Why::Seen => "the object gives NumPy a copy of its values",
         }

@@ -84,7 +84,7 @@ pub(in crate::convert) fn target_at(
     Ok(Target { framework, dtypes, not_imported, device, importer, accelerators, casts, elsewhere })
 }
 
-/// Whether the target has the dtype of an array on an accelerator, and casts it there exactly.
+/// Returns whether the target has the dtype of an array on an accelerator, and casts it there exactly.
 pub(in crate::convert) fn casts(
     target: Loaded<'_>,
     place: Device,

@@ -27,104 +27,120 @@ pub(in crate::convert) enum Reads {
     Later,
 }
 
-/// Finds out what an object of no framework is like, and makes the plan. It counts as one of NumPy's: that is what
-/// it can be seen as on the host.
-pub(in crate::convert) fn prepare_object<'a, 'py>(
-    data: &'a Bound<'py, PyAny>,
-    target: &'static Framework,
-    request: &Request,
-    slot: &'a mut Slot,
-    reads: Reads,
-) -> Result<Prepared<'a, 'py>> {
-    let pair = || Pair::of(data.py(), Endpoints { source: MemoryType::Numpy.framework(), target });
-    match likeness(data) {
-        Likeness::None | Likeness::Instance => return Err(errors::not_an_array(data, target.name)),
-        Likeness::Exporter { is_seen } => match place_and_memory(data) {
-            Ok((place, opened)) => {
-                return prepare_exporter(data, (place, opened), pair, request, slot);
+/// An object of no framework, and what is asked of it. It counts as one of NumPy's: that is what it can be seen as on
+/// the host.
+#[derive(Clone, Copy)]
+pub(in crate::convert) struct Foreign<'a, 'py> {
+    pub data: &'a Bound<'py, PyAny>,
+    pub target: &'static Framework,
+    pub request: &'a Request,
+}
+
+impl<'a, 'py> Foreign<'a, 'py> {
+    /// The frameworks of the conversion.
+    pub fn ends(self) -> Endpoints {
+        Endpoints { source: MemoryType::Numpy.framework(), target: self.target }
+    }
+
+    fn pair(self) -> Result<Pair<'py>> {
+        Pair::of(self.data.py(), self.ends())
+    }
+
+    /// Finds out what the object is like, and makes the plan.
+    pub fn prepare(self, slot: &'a mut Slot, reads: Reads) -> Result<Prepared<'a, 'py>> {
+        let Foreign { data, target, request } = self;
+        match likeness(data) {
+            Likeness::None | Likeness::Instance => {
+                return Err(errors::not_an_array(data, target.name));
             }
-            // What does not hand out its memory may still give NumPy its values.
-            Err(Error::Conversion(error)) if is_seen => {
-                let seen = see(data, target).map_err(|mut seen| {
-                    if let Error::Conversion(seen) = &mut seen {
-                        seen.reason = format!("{}; {}", error.reason, seen.reason);
-                    }
-                    seen
-                })?;
+            Likeness::Exporter { is_seen } => match place_and_memory(data) {
+                Ok((place, opened)) => {
+                    return self.exporter(place, opened, slot);
+                }
+                // What does not hand out its memory may still give NumPy its values.
+                Err(Error::Conversion(error)) if is_seen => {
+                    let seen = see(data, target).map_err(|mut seen| {
+                        if let Error::Conversion(seen) = &mut seen {
+                            seen.reason = format!("{}; {}", error.reason, seen.reason);
+                        }
+                        seen
+                    })?;
+                    slot.set(seen.opened()?);
+                    slot.made = seen.made.then_some(Why::Seen);
+                }
+                Err(error) => return Err(error),
+            },
+            Likeness::Lazy | Likeness::Seen | Likeness::Buffer | Likeness::Wrapper => {
+                if reads == Reads::Later
+                    && let Some((dtype, shape)) = libraries::described(data)
+                {
+                    let facts = Facts::of_file(dtype, &shape);
+                    slot.described = Some((dtype, shape.as_slice().into()));
+                    slot.access = Access::Seen;
+                    let input = Input::Array(data.clone());
+                    return decide(self.pair()?, input, slot, &facts, request);
+                }
+                let seen = see(data, target)?;
                 slot.set(seen.opened()?);
                 slot.made = seen.made.then_some(Why::Seen);
             }
-            Err(error) => return Err(error),
-        },
-        Likeness::Lazy | Likeness::Seen | Likeness::Buffer | Likeness::Wrapper => {
-            if reads == Reads::Later
-                && let Some((dtype, shape)) = libraries::described(data)
-            {
-                let facts = Facts::of_file(dtype, &shape);
-                slot.described = Some((dtype, shape.as_slice().into()));
-                slot.access = Access::Seen;
-                let input = Input::Array(data.clone());
-                return decide(pair()?, input, slot, &facts, request);
-            }
-            let seen = see(data, target)?;
-            slot.set(seen.opened()?);
-            slot.made = seen.made.then_some(Why::Seen);
         }
+        slot.access = Access::Seen;
+        let facts = slot.facts();
+        decide(self.pair()?, Input::Memory(None), slot, &facts, request)
     }
-    slot.access = Access::Seen;
-    let facts = slot.facts();
-    decide(pair()?, Input::Memory(None), slot, &facts, request)
-}
 
-/// Makes the plan for the memory of an exporter, which is not read.
-fn prepare_exporter<'a, 'py>(
-    data: &'a Bound<'py, PyAny>,
-    (place, opened): (DLDevice, Option<Opened>),
-    pair: impl Fn() -> Result<Pair<'py>>,
-    request: &Request,
-    slot: &'a mut Slot,
-) -> Result<Prepared<'a, 'py>> {
-    let opened = match (opened, device::of_memory(place)) {
-        (Some(opened), _) => opened,
-        (None, here) => match described_in_place(data, place) {
-            Ok(described) => {
-                let facts = Facts { device: here, access: Access::Protocol, ..described.facts() };
-                let view = described.source.view();
-                slot.described = Some((view.dtype(), view.shape().into()));
-                slot.access = Access::Protocol;
-                let input = Input::Array(data.clone());
-                return decide(pair()?, input, slot, &facts, request);
-            }
-            // What it is can be learned from a copy on the host alone.
-            Err(Error::Conversion(_)) => {
-                let opened = open_at(data, place)?;
-                return prepare_downloaded(pair()?, here, opened, request, slot);
-            }
-            Err(error) => return Err(error),
-        },
-    };
-    slot.set(opened);
-    slot.made = slot.private.then_some(Why::Exported);
-    slot.access = Access::Protocol;
-    let facts = slot.facts();
-    decide(pair()?, Input::Memory(Some(data)), slot, &facts, request)
-}
+    /// Makes the plan for the memory of an exporter, which is not read.
+    fn exporter(
+        self,
+        place: DLDevice,
+        opened: Option<Opened>,
+        slot: &'a mut Slot,
+    ) -> Result<Prepared<'a, 'py>> {
+        let Foreign { data, request, .. } = self;
+        let opened = match (opened, device::of_memory(place)) {
+            (Some(opened), _) => opened,
+            (None, here) => match described_in_place(data, place) {
+                Ok(described) => {
+                    let facts =
+                        Facts { device: here, access: Access::Protocol, ..described.facts() };
+                    let view = described.source.view();
+                    slot.described = Some((view.dtype(), view.shape().into()));
+                    slot.access = Access::Protocol;
+                    let input = Input::Array(data.clone());
+                    return decide(self.pair()?, input, slot, &facts, request);
+                }
+                // What it is can be learned from a copy on the host alone.
+                Err(Error::Conversion(_)) => {
+                    let opened = open_at(data, place)?;
+                    return self.downloaded(here, opened, slot);
+                }
+                Err(error) => return Err(error),
+            },
+        };
+        slot.set(opened);
+        slot.made = slot.private.then_some(Why::Exported);
+        slot.access = Access::Protocol;
+        let facts = slot.facts();
+        decide(self.pair()?, Input::Memory(Some(data)), slot, &facts, request)
+    }
 
-/// Makes the plan for memory that had to be downloaded from a device to learn what it is.
-fn prepare_downloaded<'a, 'py>(
-    pair: Pair<'py>,
-    from: Device,
-    opened: Opened,
-    request: &Request,
-    slot: &'a mut Slot,
-) -> Result<Prepared<'a, 'py>> {
-    let device = pair.target.resolve(pair.source, from, request.placement)?;
-    let request = Request { placement: Placement::On(device), ..*request };
-    slot.set(opened);
-    slot.access = Access::Protocol;
-    slot.made = Some(Why::Device);
-    let facts = slot.facts();
-    let mut prepared = decide(pair, Input::Memory(None), slot, &facts, &request)?;
-    prepared.plan.from = from;
-    Ok(prepared)
+    /// Makes the plan for memory that had to be downloaded from a device to learn what it is.
+    fn downloaded(
+        self,
+        from: Device,
+        opened: Opened,
+        slot: &'a mut Slot,
+    ) -> Result<Prepared<'a, 'py>> {
+        let pair = self.pair()?;
+        let device = pair.target.resolve(pair.source, from, self.request.placement)?;
+        let request = Request { placement: Placement::On(device), ..*self.request };
+        slot.set(opened);
+        slot.access = Access::Protocol;
+        slot.made = Some(Why::Device);
+        let facts = slot.facts();
+        let mut prepared = decide(pair, Input::Memory(None), slot, &facts, &request)?;
+        prepared.plan.from = from;
+        Ok(prepared)
+    }
 }

@@ -22,7 +22,7 @@ use own::prepare_own;
 
 pub(super) use decide::decide;
 pub use decide::explain_refusal;
-pub(super) use foreign::{Reads, prepare_object};
+pub(super) use foreign::{Foreign, Reads};
 
 /// Gathers the facts of an array and makes the plan.
 pub(in crate::convert) fn prepare<'a, 'py>(
@@ -30,7 +30,7 @@ pub(in crate::convert) fn prepare<'a, 'py>(
     asked: &Asked<'a, 'py>,
     slot: &'a mut Slot,
 ) -> Result<Prepared<'a, 'py>> {
-    if ends.source.memory_type == ends.target.memory_type {
+    if ends.source.is(ends.target) {
         return prepare_own(ends.target, asked, slot);
     }
     match asked.class.role {
@@ -54,9 +54,7 @@ fn prepare_value<'a, 'py>(
     let inside = Asked { data: &value, class: &class, request: asked.request };
     let ends = Endpoints { source: class.framework, target };
     let prepared = match class.role {
-        _ if class.framework.memory_type == target.memory_type => {
-            prepare_own(target, &inside, slot)
-        }
+        _ if class.framework.is(target) => prepare_own(target, &inside, slot),
         Role::Refused(why) => Err(errors::refused(class.framework, why, &value)),
         _ => prepare_array(ends, asked.data, &inside, slot),
     };

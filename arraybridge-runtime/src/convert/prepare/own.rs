@@ -1,5 +1,7 @@
 //! Conversions of arrays of the target's own framework.
 
+use std::cell::LazyCell;
+
 use super::decide::{casts, target_at};
 use crate::convert::available::missing_dtype;
 use crate::convert::class::class_of;
@@ -31,20 +33,23 @@ pub(in crate::convert) fn prepare_own<'a, 'py>(
     let here = match target.framework.memory {
         Memory::Host => Device::Host,
         // An array that is traced is nowhere.
-        _ if request.is_plain() && !request.for_writing => Device::Host,
+        _ if request.keeps_own_arrays() && !request.for_writing => Device::Host,
         _ => reader.located(data)?,
     };
     let device = match request.placement {
         Placement::Auto => here,
         wanted => target.resolve(target.framework, here, wanted)?,
     };
-    let wish = match request.dtype.and_then(|_| target.dtype(data)) {
+    // Only a cast needs to know them.
+    let from = request.dtype.and_then(|_| target.dtype(data));
+    let is_recorded = LazyCell::new(|| target.records(data));
+    let wish = match from {
         Some(dtype) => {
             let wish = request.wish(target, dtype)?;
             // A gradient has no meaning in eight bits, and frameworks do not clip there as ours do.
             let smooth = |dtype: DType| dtype.is_inexact() && dtype.size() > 1;
             let is_smooth = smooth(dtype) && wish.cast.is_some_and(smooth);
-            Wish { recorded: is_smooth && target.records(data), ..wish }
+            Wish { recorded: is_smooth && *is_recorded, ..wish }
         }
         None => Wish { cast: request.dtype, ..request.wish_to_copy(target.py()) },
     };
@@ -55,10 +60,9 @@ pub(in crate::convert) fn prepare_own<'a, 'py>(
         holds.elsewhere = found != host;
     }
     // A gradient that ends is warned of.
-    if let (Some(to), Device::Accelerator(_)) = (wish.cast, device)
-        && let Some(from) = target.dtype(data)
+    if let (Some(from), Some(to), Device::Accelerator(_)) = (from, wish.cast, device)
         && !request.is_narrowed
-        && !target.records(data)
+        && !*is_recorded
     {
         holds.casts = casts(target, here, (from, to))?;
     }

@@ -15,7 +15,7 @@ pub(in crate::convert) struct Lie {
     says: String,
     /// The behaviour of the framework instead.
     but: String,
-    /// What it raised.
+    /// The exception that it raised.
     cause: Option<PyErr>,
 }
 

@@ -2,6 +2,7 @@
 
 use pyo3::prelude::*;
 
+use crate::framework::loaded::Loaded;
 use crate::framework::spec::{DType, Framework, Strides};
 use crate::host::buffer::{ALIGNMENT, HostBuffer};
 use crate::host::cast::Scaling;
@@ -32,13 +33,13 @@ const SMALL: [f64; ELEMENTS] = [1.0, 2.0, 4.0, 8.0, 2.0, 16.0, 4.0, 1.0, 8.0, 2.
 /// A small array of a layout, whose first element is so many bytes behind an address that is well aligned, and
 /// what it looks like. `None` if the framework has no arrays of the layout.
 pub(in crate::convert) fn sample(
-    py: Python<'_>,
-    framework: &Framework,
+    loaded: Loaded<'_>,
     dtype: DType,
     layout: Strides,
     offset: usize,
 ) -> Result<Option<(Source, Model)>> {
-    let Some((shape, strides, first)) = axes(framework, layout) else {
+    let py = loaded.py();
+    let Some((shape, strides, first)) = axes(loaded.framework, layout) else {
         return Ok(None);
     };
     let elements = elements(py, dtype)?;

@@ -162,7 +162,7 @@ impl<'py> Transfer<'py> {
     /// A small array of a dtype, and its bytes.
     fn small(&self, dtype: DType) -> Result<Option<(Bound<'py, PyAny>, Vec<u8>)>> {
         let (py, loaded) = (self.loaded.py(), self.loaded);
-        let made = sample(py, loaded.framework, dtype, Strides::Contiguous, 0)?;
+        let made = sample(loaded, dtype, Strides::Contiguous, 0)?;
         let Some((source, model)) = made else { return Ok(None) };
         Ok(Some((wrap_numpy(py, source)?.into_any(), model.bytes)))
     }

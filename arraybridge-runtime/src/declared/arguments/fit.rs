@@ -5,22 +5,21 @@ use std::collections::HashMap;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
+use super::found::with_unit_way;
 use super::rebuild::rebuild;
-use super::written::{self, Copied};
-use super::{ArgumentKey, ArgumentSlot, ArgumentSlots, ArrayVersions, leaves, names};
+use super::written::{self, WrittenCopy};
+use super::{ArgumentSlot, ArgumentSlots, ArrayVersions, leaves, names};
 use crate::convert::plan::Route;
 use crate::convert::{self, Request, trace};
 use crate::cuda::driver;
 use crate::declared::definition::Definition;
 use crate::declared::options::Options;
-use crate::declared::wrapped::with_unit_way;
 use crate::framework::device::{Device, Placement};
 use crate::framework::loaded::{self, Loaded};
 use crate::framework::spec::{DType, Framework, Memory};
 use crate::framework::warnings;
 use crate::interpreter::containers::Container;
 use crate::interpreter::error::Result;
-use crate::policy;
 
 /// The destination of an attempt's arrays, if it is not the one that the declaration names.
 #[derive(Clone, Copy, Debug)]
@@ -45,16 +44,13 @@ pub struct FittedArguments<'py> {
     /// The place of the call, if there was a choice.
     pub placement: Placement,
     /// Copies that the function receives and could write to.
-    copies: Vec<Copied<'py>>,
+    copies: Vec<WrittenCopy<'py>>,
 }
 
 impl<'py> FittedArguments<'py> {
     /// The value that the function receives for an array of the call.
     pub fn array(&self, slot: &ArgumentSlot<'py>) -> Option<Bound<'py, PyAny>> {
-        let argument = match &slot.key {
-            ArgumentKey::Positional(index) => self.args.get_item(*index).ok(),
-            ArgumentKey::Keyword(name) => self.kwargs.as_ref()?.get_item(name).ok()?,
-        }?;
+        let argument = slot.key.argument(&self.args, self.kwargs.as_ref())?;
         match slot.element {
             Some(element) => leaves::leaf(&Container::of(&argument)?, element),
             None => Some(argument),
@@ -82,7 +78,7 @@ impl<'py> FittedArguments<'py> {
     ///
     /// # Errors
     ///
-    /// The errors of [`Copied::write_back`].
+    /// The errors of [`WrittenCopy::write_back`].
     #[inline]
     pub fn write_back(&self, definition: &Definition, slots: &ArgumentSlots<'py>) -> Result<()> {
         let target = definition.options.input;
@@ -126,7 +122,7 @@ pub fn fit<'py>(
     let loaded = loaded::load(py, target)?;
     if fits && loaded.accelerators() == 0 && !loaded.has_several_hosts()? {
         if options.retries() {
-            let own = slots.iter().filter(|slot| slot.is_plain() && slot.is_of(target));
+            let own = slots.iter().filter(|slot| slot.class.is_array() && slot.is_of(target));
             own.for_each(|slot| fitted.versions.record(target, &slot.value));
         }
         return Ok(fitted);
@@ -156,7 +152,7 @@ pub fn fit<'py>(
         replaced.extend(value.map(|value| (index, value)));
     }
     if !replaced.is_empty() {
-        rebuild(&mut fitted, slots, replaced)?;
+        (fitted.args, fitted.kwargs) = rebuild((args, kwargs), slots, replaced)?;
     }
     Ok(fitted)
 }
@@ -224,7 +220,7 @@ pub fn call_placement<'py>(
     if loaded.accelerators() == 0 {
         return host_of_lead(loaded, slots);
     }
-    for slot in slots.iter().filter(|slot| slot.is_plain() && !slot.usage.is_opened()) {
+    for slot in slots.iter().filter(|slot| slot.class.is_array() && !slot.usage.is_opened()) {
         if slot.is_of(framework) {
             return Ok(Placement::On(loaded.device_of(&slot.value)?));
         }
@@ -244,7 +240,7 @@ pub fn host_of_lead<'py>(loaded: Loaded<'py>, slots: &ArgumentSlots<'py>) -> Res
     if !loaded.has_several_hosts()? {
         return Ok(Placement::Auto);
     }
-    let own = slots.iter().find(|slot| slot.is_plain() && slot.is_of(loaded.framework));
+    let own = slots.iter().find(|slot| slot.class.is_array() && slot.is_of(loaded.framework));
     let host = own.map(|slot| loaded.host_of(&slot.value)).transpose()?.flatten();
     Ok(host.map_or(Placement::Auto, Placement::OnHost))
 }
@@ -297,10 +293,10 @@ impl<'py> Fitter<'_, 'py> {
             (Some(value), is_shared)
         };
         if let Some(copy) = value.as_ref().filter(|_| !is_shared) {
-            fitted.copies.extend(Copied::new(self.definition, target, (index, slot), copy));
+            fitted.copies.extend(WrittenCopy::new(self.definition, target, (index, slot), copy));
         }
         let value = value.or_else(|| slot.is_part.then(|| slot.value.clone()));
-        if is_shared && self.definition.options.retries() && slot.is_plain() {
+        if is_shared && self.definition.options.retries() && slot.class.is_array() {
             fitted.versions.record(target, value.as_ref().unwrap_or(&slot.value));
         }
         Ok(value)
@@ -330,10 +326,10 @@ impl<'py> Fitter<'_, 'py> {
         let mut request = Request { copy, dtype, ..Request::default() };
         let in_graph = dtype.is_some_and(|dtype| self.is_in_graph(slot, dtype));
         let cast = match in_graph {
-            true => policy::cast_in_graph(&slot.value, loaded, &request)?,
+            true => convert::cast_in_graph(&slot.value, loaded, &request)?,
             false => None,
         };
-        if !slot.is_plain() {
+        if !slot.class.is_array() {
             return Ok(cast);
         }
         if in_graph {
@@ -350,7 +346,7 @@ impl<'py> Fitter<'_, 'py> {
             _ => false,
         };
         request.placement = if moves { placement } else { Placement::Auto };
-        if request.is_plain() {
+        if request.keeps_own_arrays() {
             return Ok(cast);
         }
         Ok(Some(convert::convert_to(value, loaded.framework, &request)?))
@@ -363,7 +359,7 @@ impl<'py> Fitter<'_, 'py> {
         let passes = dtype.is_inexact()
             && dtype.size() > 1
             && loaded.dtype(&slot.value).is_some_and(DType::is_inexact);
-        !slot.is_plain()
+        !slot.class.is_array()
             || (passes && loaded.records(&slot.value))
             || loaded.is_tracing()
             || loaded.is_lifted(&slot.value)

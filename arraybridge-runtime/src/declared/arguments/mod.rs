@@ -2,6 +2,7 @@
 //! declared for by [`fit`].
 
 mod fit;
+mod found;
 mod lead;
 mod leaves;
 mod names;
@@ -16,16 +17,18 @@ use smallvec::SmallVec;
 
 use super::definition::Definition;
 use super::signature::ArrayUsage;
-use super::wrapped::{Found, is_parted};
 use crate::convert;
-use crate::framework::detect::{self, Class, Role};
+use crate::framework::detect::{self, Class};
 use crate::framework::loaded;
 use crate::framework::spec::Framework;
 use crate::interpreter::containers::Container;
 use crate::interpreter::error::{Error, Failure, Result};
 use crate::slices::{self, lazy};
 
+use found::is_parted;
+
 pub use fit::{Destination, FittedArguments, call_placement, fit, host_of_lead};
+pub use found::{FoundObjects, wrappers};
 pub use lead::choice;
 pub use names::{in_place, of_argument};
 pub use versions::{ArrayVersions, UnboundVersions, has_changed, version};
@@ -39,7 +42,19 @@ pub enum ArgumentKey<'py> {
     Keyword(Bound<'py, PyString>),
 }
 
-impl ArgumentKey<'_> {
+impl<'py> ArgumentKey<'py> {
+    /// The argument, among those of a call.
+    pub fn argument(
+        &self,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> Option<Bound<'py, PyAny>> {
+        match self {
+            ArgumentKey::Positional(index) => args.get_item(*index).ok(),
+            ArgumentKey::Keyword(name) => kwargs?.get_item(name).ok()?,
+        }
+    }
+
     /// Returns whether both are the same argument of one call.
     fn is(&self, other: &ArgumentKey<'_>) -> bool {
         match (self, other) {
@@ -67,7 +82,7 @@ pub struct ArgumentSlot<'py> {
     is_part: bool,
     /// The use that the declaration makes of it.
     usage: ArrayUsage,
-    /// What parts are read from. The value only has the shape and the dtype then.
+    /// The object that parts are read from. The value only has the shape and the dtype then.
     lazy: Option<Bound<'py, PyAny>>,
 }
 
@@ -110,53 +125,12 @@ impl UnboundSlot {
 /// The arrays of a call: first the lead, then the others in the order of the signature.
 pub type ArgumentSlots<'py> = SmallVec<[ArgumentSlot<'py>; 4]>;
 
-/// Finds the arrays that the declaration is concerned with. Of what is only like an array, NumPy makes one. If the
-/// call is made part by part, what can be read part by part is not read yet.
-///
-/// # Errors
-///
-/// The errors of [`convert::seen_as_array`]; [`Error::Type`] for containers that are nested too
-/// deep.
-pub fn find<'py>(
-    slots: &mut ArgumentSlots<'py>,
-    found: &mut Found<'py>,
-    definition: &Definition,
-    args: &Bound<'py, PyTuple>,
-    kwargs: Option<&Bound<'py, PyDict>>,
-    is_cut: bool,
-) -> Result<()> {
-    let parameters = &definition.parameters;
-    let mut finder = Finder { slots, found, definition, is_cut };
-    for (index, value) in args.iter_borrowed().enumerate() {
-        let (usage, order) = parameters.positional(index);
-        if usage != ArrayUsage::Ignored {
-            let key = ArgumentKey::Positional(index);
-            finder.find_in(Argument { key, usage, order }, value.to_owned())?;
-        }
-    }
-    if let Some(kwargs) = kwargs.filter(|kwargs| !kwargs.is_empty()) {
-        for (name, value) in kwargs {
-            let Ok(name) = name.cast_into::<PyString>() else { continue };
-            let (usage, order) = parameters.keyword(&name.to_string_lossy());
-            if usage != ArrayUsage::Ignored {
-                finder
-                    .find_in(Argument { key: ArgumentKey::Keyword(name), usage, order }, value)?;
-            }
-        }
-        slots.sort_by_key(|slot| slot.order);
-    }
-    if slots.len() > 1 {
-        lead::put_first(slots, definition);
-    }
-    Ok(())
-}
-
 /// The arrays of a value that a generator is sent, as those of the only argument of a call. Where the
 /// declaration names the parameters whose arrays are converted, there are none.
 ///
 /// # Errors
 ///
-/// The errors of [`find`].
+/// The errors of [`Finder::find`].
 pub fn find_sent<'py>(
     definition: &Definition,
     value: &Bound<'py, PyAny>,
@@ -164,7 +138,7 @@ pub fn find_sent<'py>(
     let mut slots = ArgumentSlots::new();
     if definition.options.arrays.is_none() {
         let (key, usage) = (ArgumentKey::Positional(0), ArrayUsage::Converted);
-        let found = &mut Found::default();
+        let found = &mut FoundObjects::default();
         let mut finder = Finder { slots: &mut slots, found, definition, is_cut: false };
         finder.find_in(Argument { key, usage, order: 0 }, value.clone())?;
     }
@@ -200,15 +174,55 @@ impl<'py> Argument<'py> {
 }
 
 /// Finds the arrays among the arguments of one call.
-struct Finder<'a, 'py> {
-    slots: &'a mut ArgumentSlots<'py>,
-    found: &'a mut Found<'py>,
-    definition: &'a Definition,
-    /// Whether the call is made part by part.
-    is_cut: bool,
+pub struct Finder<'a, 'py> {
+    /// The arrays.
+    pub slots: &'a mut ArgumentSlots<'py>,
+    /// The objects that are no arrays of a framework and are like some.
+    pub found: &'a mut FoundObjects<'py>,
+    /// The function and its declaration.
+    pub definition: &'a Definition,
+    /// True if the call is made part by part.
+    pub is_cut: bool,
 }
 
 impl<'py> Finder<'_, 'py> {
+    /// Finds the arrays that the declaration is concerned with. Of what is only like an array, NumPy makes one. If the
+    /// call is made part by part, what can be read part by part is not read yet.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`convert::seen_as_array`]; [`Error::Type`] for containers that are nested too
+    /// deep.
+    pub fn find(
+        mut self,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> Result<()> {
+        let parameters = &self.definition.parameters;
+        for (index, value) in args.iter_borrowed().enumerate() {
+            let (usage, order) = parameters.positional(index);
+            if usage != ArrayUsage::Ignored {
+                let key = ArgumentKey::Positional(index);
+                self.find_in(Argument { key, usage, order }, value.to_owned())?;
+            }
+        }
+        if let Some(kwargs) = kwargs.filter(|kwargs| !kwargs.is_empty()) {
+            for (name, value) in kwargs {
+                let Ok(name) = name.cast_into::<PyString>() else { continue };
+                let (usage, order) = parameters.keyword(&name.to_string_lossy());
+                if usage != ArrayUsage::Ignored {
+                    let key = ArgumentKey::Keyword(name);
+                    self.find_in(Argument { key, usage, order }, value)?;
+                }
+            }
+            self.slots.sort_by_key(|slot| slot.order);
+        }
+        if self.slots.len() > 1 {
+            lead::put_first(self.slots, self.definition);
+        }
+        Ok(())
+    }
+
     /// Adds the array that an argument is, or the arrays that it contains.
     #[inline]
     fn find_in(&mut self, argument: Argument<'py>, value: Bound<'py, PyAny>) -> Result<()> {
@@ -364,7 +378,7 @@ impl<'py> ArgumentSlot<'py> {
         Ok(ArgumentSlot { value, is_part, ..self.clone() })
     }
 
-    /// What parts are read from, if the array was not read yet.
+    /// The object that parts are read from, if the array was not read yet.
     pub fn lazy(&self) -> Option<&Bound<'py, PyAny>> {
         self.lazy.as_ref()
     }
@@ -401,24 +415,19 @@ impl<'py> ArgumentSlot<'py> {
         self.usage.is_opened()
     }
 
-    /// Whether it is an argument itself, and not in a container.
+    /// Returns whether it is an argument itself, and not in a container.
     pub fn is_argument(&self) -> bool {
         self.element.is_none()
     }
 
-    /// Whether it was made of what the caller passed.
+    /// Returns whether it was made of what the caller passed.
     pub fn is_made(&self) -> bool {
         self.is_part
     }
 
-    /// Whether it belongs to a framework, as an array of any kind.
+    /// Returns whether it belongs to a framework, as an array of any kind.
     pub fn is_of(&self, framework: &Framework) -> bool {
-        self.class.framework.memory_type == framework.memory_type
-    }
-
-    /// Returns whether it is an array, not something that stands for one or has one inside.
-    pub fn is_plain(&self) -> bool {
-        matches!(self.class.role, Role::Array)
+        self.class.framework.is(framework)
     }
 
     /// Returns whether it is an array with values of its own, and no trace or gradient depends on
@@ -428,7 +437,7 @@ impl<'py> ArgumentSlot<'py> {
         let Ok(loaded) = loaded::load(py, framework) else {
             return false;
         };
-        self.is_plain()
+        self.class.is_array()
             && !loaded.is_guarded(&self.value, None)
             && loaded.reason(&self.value).is_none()
     }

@@ -1,9 +1,9 @@
 //! Argument lists with converted arrays.
 
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyDict, PyTuple};
 
-use super::{ArgumentKey, ArgumentSlots, FittedArguments, leaves};
+use super::{ArgumentKey, ArgumentSlots, leaves};
 use crate::interpreter::containers::Container;
 use crate::interpreter::error::Result;
 
@@ -14,13 +14,12 @@ use crate::interpreter::error::Result;
 ///
 /// Any exception that Python raises.
 pub(super) fn rebuild<'py>(
-    fitted: &mut FittedArguments<'py>,
+    (given, named): (&Bound<'py, PyTuple>, Option<&Bound<'py, PyDict>>),
     slots: &ArgumentSlots<'py>,
     mut replaced: Vec<(usize, Bound<'py, PyAny>)>,
-) -> Result<()> {
-    let py = fitted.args.py();
-    let mut args: Vec<Bound<'py, PyAny>> = fitted.args.iter().collect();
-    let kwargs = fitted.kwargs.as_ref().map(|kwargs| kwargs.copy()).transpose()?;
+) -> Result<(Bound<'py, PyTuple>, Option<Bound<'py, PyDict>>)> {
+    let mut args: Vec<Bound<'py, PyAny>> = given.iter().collect();
+    let kwargs = named.map(|named| named.copy()).transpose()?;
     // Those of one container follow one another, also where the lead is among them.
     if slots.iter().any(|slot| slot.element.is_some()) {
         replaced.sort_by_key(|(index, _)| {
@@ -35,16 +34,9 @@ pub(super) fn rebuild<'py>(
     let mut replaced = replaced.into_iter().peekable();
     while let Some((index, value)) = replaced.next() {
         let slot = &slots[index];
-        let argument = match (slot.element, &slot.key) {
-            // To ask whether an array is a container costs more than the rest.
-            (None, _) => None,
-            (_, ArgumentKey::Positional(position)) => Some(args[*position].clone()),
-            (_, ArgumentKey::Keyword(name)) => {
-                kwargs.as_ref().map(|kwargs| kwargs.get_item(name)).transpose()?.flatten()
-            }
-        };
-        let container = argument.as_ref().and_then(Container::of);
-        let value = match (slot.element, container) {
+        // To ask whether an array is a container costs more than the rest.
+        let argument = slot.element.and_then(|_| slot.key.argument(given, named));
+        let value = match (slot.element, argument.as_ref().and_then(Container::of)) {
             (Some(element), Some(container)) => {
                 let mut elements = vec![(element, value)];
                 while let Some((next, value)) =
@@ -62,7 +54,5 @@ pub(super) fn rebuild<'py>(
             (ArgumentKey::Keyword(_), None) => {}
         }
     }
-    fitted.args = PyTuple::new(py, args)?;
-    fitted.kwargs = kwargs;
-    Ok(())
+    Ok((PyTuple::new(given.py(), args)?, kwargs))
 }

@@ -6,15 +6,14 @@ use pyo3::types::PyEllipsis;
 use super::{ArgumentSlot, ArgumentSlots, has_changed, names, version};
 use crate::convert::{self, Request};
 use crate::declared::definition::{Definition, FunctionKind};
-use crate::framework::device::Placement;
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded;
-use crate::framework::spec::{Framework, Memory};
+use crate::framework::spec::Framework;
 use crate::interpreter::error::{Failure, Result};
 use crate::memory::numpy_array;
 
 /// A copy of a caller's array that the function receives.
-pub struct Copied<'py> {
+pub struct WrittenCopy<'py> {
     /// The index of the array's slot.
     pub index: usize,
     copy: Bound<'py, PyAny>,
@@ -22,7 +21,7 @@ pub struct Copied<'py> {
     version: Option<i64>,
 }
 
-impl<'py> Copied<'py> {
+impl<'py> WrittenCopy<'py> {
     /// Notes a copy, if it could be told whether the function writes to it. A declaration that asks for copies, or for
     /// another dtype, says that the function has arrays of its own.
     pub fn new(
@@ -30,17 +29,17 @@ impl<'py> Copied<'py> {
         target: &'static Framework,
         (index, slot): (usize, &ArgumentSlot<'py>),
         copy: &Bound<'py, PyAny>,
-    ) -> Option<Copied<'py>> {
+    ) -> Option<WrittenCopy<'py>> {
         let options = &definition.options;
         let is_own = options.copy == Some(true) || options.input_dtype.is_some();
         let is_fixed = slot.class.framework.immutable || is_read_only(&slot.value);
-        if is_own || is_fixed || !slot.is_plain() || definition.kind != FunctionKind::Plain {
+        if is_own || is_fixed || !slot.class.is_array() || definition.kind != FunctionKind::Plain {
             return None;
         }
         let version = version(target, copy);
         let is_declared = names::is_among(definition, &slot.key, &options.writes);
         let copy = copy.clone();
-        (is_declared || version.is_some()).then_some(Copied { index, copy, version })
+        (is_declared || version.is_some()).then_some(WrittenCopy { index, copy, version })
     }
 
     /// Writes the copy back, if the function has written to it.
@@ -64,10 +63,7 @@ impl<'py> Copied<'py> {
         }
         let framework = slot.class.framework;
         let loaded = loaded::load(py, framework)?;
-        let placement = match framework.memory {
-            Memory::Host => Placement::Auto,
-            _ => Placement::On(loaded.device_of(&slot.value)?),
-        };
+        let placement = loaded.placement_of(&slot.value)?;
         let dtype = loaded.dtype(&slot.value);
         let request = Request { placement, dtype, ..Request::default() };
         let values = convert::convert_to(&self.copy, framework, &request)?;

@@ -8,7 +8,7 @@ use crate::framework::shape;
 use crate::interpreter::error::{Error, Result};
 use crate::interpreter::tuples::rebuilt;
 use crate::policy::StackPolicy;
-use crate::slices::{self, Growing};
+use crate::slices::{self, Mosaic, Span};
 
 /// The results of the parts, or one element of each.
 ///
@@ -21,12 +21,13 @@ pub(super) struct Gathered<'a, 'py> {
     extent: usize,
     /// The policy of the first array.
     policy: Option<StackPolicy<'a, 'py>>,
-    state: State<'a, 'py>,
+    state: Gathering<'a, 'py>,
 }
 
-enum State<'a, 'py> {
+enum Gathering<'a, 'py> {
     Empty,
-    Growing(Box<Growing<'a, 'py>>),
+    /// The array of the whole, and how much of it along the axis is there.
+    Growing(Box<Mosaic<'a, 'py>>, usize),
     /// The results, or several in one, with the length of their parts.
     Kept(Vec<(Bound<'py, PyAny>, usize)>),
     /// The elements of tuples or lists like this one, which has none of the results.
@@ -40,7 +41,7 @@ impl<'a, 'py> Gathered<'a, 'py> {
         extent: usize,
         policy: Option<StackPolicy<'a, 'py>>,
     ) -> Gathered<'a, 'py> {
-        Gathered { how, axis, extent, policy, state: State::Empty }
+        Gathered { how, axis, extent, policy, state: Gathering::Empty }
     }
 
     /// Takes in the result of the next part.
@@ -50,14 +51,17 @@ impl<'a, 'py> Gathered<'a, 'py> {
     /// [`Error::Value`] when the structure differs from that of the results before, or from `join`; when
     /// a result is unlike those before, which were cast.
     pub fn add(&mut self, result: Bound<'py, PyAny>, length: usize) -> Result<()> {
-        if let State::Empty = self.state {
+        if let Gathering::Empty = self.state {
             self.state = self.start(&result)?;
         }
-        if let State::Growing(growing) = &mut self.state {
-            if shape::length_along(&result, self.axis) == Some(length) && growing.push(&result)? {
+        if let Gathering::Growing(whole, filled) = &mut self.state {
+            let span = Span::plain(self.axis, *filled..*filled + length);
+            let follows = shape::length_along(&result, self.axis) == Some(length);
+            if follows && whole.place_cast(&result, &[span])? {
+                *filled += length;
                 return Ok(());
             }
-            if growing.is_cast() {
+            if whole.is_cast() {
                 // The policy must not be applied twice.
                 let text = "the results of the parts differ in framework, dtype or shape";
                 return Err(Error::Value(text.to_owned()));
@@ -65,35 +69,37 @@ impl<'a, 'py> Gathered<'a, 'py> {
             self.keep()?;
         }
         match &mut self.state {
-            State::Elements(like, columns) => {
+            Gathering::Elements(like, columns) => {
                 let elements = join::elements(&result, like)?;
                 columns.iter_mut().zip(elements).try_for_each(|(column, x)| column.add(x, length))
             }
-            State::Kept(results) => {
+            Gathering::Kept(results) => {
                 results.push((result, length));
                 Ok(())
             }
-            State::Empty | State::Growing(_) => unreachable!("it is neither by now"),
+            Gathering::Empty | Gathering::Growing(..) => unreachable!("it is neither by now"),
         }
     }
 
     /// Chooses what becomes of results like the first one.
-    fn start(&mut self, first: &Bound<'py, PyAny>) -> Result<State<'a, 'py>> {
+    fn start(&mut self, first: &Bound<'py, PyAny>) -> Result<Gathering<'a, 'py>> {
         if let Some((like, joins)) = join::parts(first, self.how)? {
             // The policy is for the first array, which is sought only in the first place.
             let mut policy = self.policy.take();
             let column = |how| Gathered::new(how, self.axis, self.extent, policy.take());
-            return Ok(State::Elements(like, joins.into_iter().map(column).collect()));
+            return Ok(Gathering::Elements(like, joins.into_iter().map(column).collect()));
         }
         Ok(match self.how {
             None | Some(Join::Concatenate) => {
                 // A declared concatenation may be of results of any length. One that does not follow its part
                 // cannot join those that were cast, so the policy waits for the whole.
                 let policy = self.policy.take().filter(|_| self.how.is_none());
-                Growing::new(first, self.axis, self.extent, policy)?
-                    .map_or(State::Kept(Vec::new()), |growing| State::Growing(Box::new(growing)))
+                Mosaic::new(first, &[(self.axis, self.extent)], policy)?
+                    .map_or(Gathering::Kept(Vec::new()), |whole| {
+                        Gathering::Growing(Box::new(whole), 0)
+                    })
             }
-            _ => State::Kept(Vec::new()),
+            _ => Gathering::Kept(Vec::new()),
         })
     }
 
@@ -101,13 +107,13 @@ impl<'a, 'py> Gathered<'a, 'py> {
     #[cold]
     fn keep(&mut self) -> Result<()> {
         let mut results = Vec::new();
-        if let State::Growing(growing) = std::mem::replace(&mut self.state, State::Empty)
-            && growing.filled() > 0
+        if let Gathering::Growing(whole, filled) =
+            std::mem::replace(&mut self.state, Gathering::Empty)
+            && filled > 0
         {
-            let filled = growing.filled();
-            results.push((growing.array()?, filled));
+            results.push((whole.finish_region(Some((self.axis, filled)))?, filled));
         }
-        self.state = State::Kept(results);
+        self.state = Gathering::Kept(results);
         Ok(())
     }
 
@@ -120,13 +126,13 @@ impl<'a, 'py> Gathered<'a, 'py> {
     pub fn joined(self) -> Result<Bound<'py, PyAny>> {
         let axis = self.axis;
         match self.state {
-            State::Empty => Err(Error::Value("there are no parts".to_owned())),
-            State::Growing(growing) => growing.array(),
-            State::Elements(like, columns) => {
+            Gathering::Empty => Err(Error::Value("there are no parts".to_owned())),
+            Gathering::Growing(whole, _) => whole.finish(),
+            Gathering::Elements(like, columns) => {
                 let joined = columns.into_iter().map(Gathered::joined);
                 Ok(rebuilt(&like, joined.collect::<Result<_>>()?)?)
             }
-            State::Kept(results) => {
+            Gathering::Kept(results) => {
                 if self.how.is_none() {
                     check_followers(&results, axis)?;
                 }

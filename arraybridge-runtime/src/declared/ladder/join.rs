@@ -131,7 +131,7 @@ fn undeclared_but(why: &str, names: &str) -> Error {
 }
 
 /// A tuple or a list without its elements, and how each of them is joined.
-pub(in crate::declared) type Parts<'a, 'py> = (Bound<'py, PyAny>, Vec<Option<&'a Join>>);
+pub(in crate::declared) type ElementJoins<'a, 'py> = (Bound<'py, PyAny>, Vec<Option<&'a Join>>);
 
 /// The parts of a tuple or a list whose elements are joined one by one; `None` for what is joined as a whole.
 ///
@@ -141,7 +141,7 @@ pub(in crate::declared) type Parts<'a, 'py> = (Bound<'py, PyAny>, Vec<Option<&'a
 pub(in crate::declared) fn parts<'a, 'py>(
     first: &Bound<'py, PyAny>,
     how: Option<&'a Join>,
-) -> Result<Option<Parts<'a, 'py>>> {
+) -> Result<Option<ElementJoins<'a, 'py>>> {
     let joins = match how {
         Some(Join::Each(joins)) => Some(joins),
         Some(_) => return Ok(None),

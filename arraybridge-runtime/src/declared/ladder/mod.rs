@@ -6,17 +6,17 @@
 mod gathered;
 mod host;
 mod join;
-mod likeness;
 mod release;
 mod room;
+mod rung;
 mod split;
+mod traits;
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use pyo3::types::PyString;
 
 use super::arguments::ArgumentSlots;
 use super::call::{AttemptOptions, Call, FailedAttempt};
@@ -30,63 +30,15 @@ use crate::framework::cleanup;
 use crate::framework::device::Device;
 use crate::framework::oom;
 use crate::framework::spec::{Framework, Memory};
-use crate::interpreter::error::{Error, Result, add_note, first_line, warn};
+use crate::interpreter::error::{Result, add_note, first_line, warn};
 use crate::interpreter::interrupt::is_interrupt;
 
 pub(super) use host::host_scope;
 pub use join::Join;
 pub(super) use join::{elements, parts, undeclared_tiles};
 pub use room::Room;
-pub use split::note_whole;
-
-/// A way to retry a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rung {
-    /// After the caches of every framework were cleared.
-    Clear,
-    /// After a short wait, and after the caches were cleared once more.
-    ClearAgain,
-    /// Part by part.
-    Split,
-    /// In host memory.
-    Host,
-}
-
-impl Rung {
-    /// The rungs that users write, in order.
-    pub const ALL: [Rung; 3] = [Rung::Clear, Rung::Split, Rung::Host];
-
-    /// The name that users write, and that records and notes show.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Rung::Clear => "clear",
-            Rung::ClearAgain => "second clear",
-            Rung::Split => "split",
-            Rung::Host => "host",
-        }
-    }
-
-    /// Reads `on_oom`: one name or several.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Type`] for anything but names, [`Error::Value`] for an unknown name.
-    pub fn read(names: &Bound<'_, PyAny>) -> Result<Vec<Rung>> {
-        let names: Vec<String> = match names.cast::<PyString>() {
-            Ok(name) => vec![name.to_string()],
-            Err(_) => names.extract().map_err(|_| {
-                Error::Type("on_oom must be a name or a sequence of names".to_owned())
-            })?,
-        };
-        let read = |name: String| {
-            Rung::ALL.into_iter().find(|rung| rung.name() == name).ok_or_else(|| {
-                let known = Rung::ALL.map(Rung::name).join(", ");
-                Error::Value(format!("unknown rung {name:?} in on_oom; known are {known}"))
-            })
-        };
-        names.into_iter().map(read).collect()
-    }
-}
+pub use rung::Rung;
+use split::note_whole;
 
 /// The time that the second clear waits for memory that another process gives back.
 const WAIT: Duration = Duration::from_millis(200);
@@ -190,6 +142,35 @@ impl Drop for ClimbGuard {
     }
 }
 
+impl<'py> Call<'_, 'py> {
+    /// Calls the function, and again on the rungs of the ladder when memory runs out. The scope is that in
+    /// which the result will be finished.
+    ///
+    /// # Errors
+    ///
+    /// Any exception that the first attempt raises.
+    #[inline]
+    pub fn recover(
+        &self,
+        slots: &ArgumentSlots<'py>,
+        scope: ResultScope,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let was_short = self.definition.room.was_short();
+        if was_short && let Some(done) = split_call(self, slots, scope) {
+            return done;
+        }
+        match self.attempt(slots, &AttemptOptions::default()) {
+            Ok((result, _)) => {
+                if was_short {
+                    note_whole(self, slots);
+                }
+                Ok(result)
+            }
+            Err(failed) => retry_call(self, slots, failed, scope),
+        }
+    }
+}
+
 /// Retries a failed call if memory ran out.
 ///
 /// # Errors
@@ -251,7 +232,10 @@ pub fn split_call<'py>(
             Ok(_) => Some(SHORT_BEFORE.to_owned()),
             Err(failure) => Some(failure.text(py)),
         };
-        let record = |route, why| record(call, route, Rung::Split, device, why);
+        let record = |route, why: Option<String>| Record {
+            why: why.map(Into::into),
+            ..record(call, route, Rung::Split, device)
+        };
         trace::push_span(py, record("rung", made.as_ref().err().and(why.clone())), start);
         if made.is_ok() {
             trace::push(py, record("retry", why), trace::now());
@@ -305,7 +289,7 @@ pub fn retry<'py>(
     for _ in 0..max_retries {
         let Err(error) = &result else { break };
         let out_of_memory = oom::framework_of(py, error, Some(framework));
-        if out_of_memory.is_none_or(|found| found.memory_type != framework.memory_type) {
+        if out_of_memory.is_none_or(|found| !found.is(framework)) {
             break;
         }
         release::clear_frames(py, error)?;
@@ -380,8 +364,9 @@ impl Ladder {
             let start = trace::start();
             let attempted = attempt(&self, rung);
             if let Some(start) = start {
-                let error = attempted.as_ref().err().map(|failure| failure.text(py));
-                trace::push_span(py, self.record(call, "rung", rung, error), start);
+                let error = attempted.as_ref().err().map(|failure| failure.text(py).into());
+                let rung = record(call, "rung", rung, self.device);
+                trace::push_span(py, Record { why: error, ..rung }, start);
             }
             match attempted {
                 Ok(result) => {
@@ -422,23 +407,13 @@ impl Ladder {
     /// Records which rung succeeded, and warns if it was the host.
     fn report_success(&self, call: &Call<'_, '_>, rung: Rung) -> PyResult<()> {
         if trace::is_tracing() {
-            let why = Some("memory ran out".to_owned());
-            trace::push(call.py, self.record(call, "retry", rung, why), trace::now());
+            let retry = record(call, "retry", rung, self.device).because("memory ran out");
+            trace::push(call.py, retry, trace::now());
         }
         match rung {
             Rung::Host => self.warn_of_host(call),
             Rung::Clear | Rung::ClearAgain | Rung::Split => Ok(()),
         }
-    }
-
-    fn record(
-        &self,
-        call: &Call<'_, '_>,
-        route: &'static str,
-        rung: Rung,
-        why: Option<String>,
-    ) -> Record {
-        record(call, route, rung, self.device, why)
     }
 
     fn warn_of_host(&self, call: &Call<'_, '_>) -> PyResult<()> {
@@ -487,20 +462,13 @@ impl Ladder {
 }
 
 /// A record of a rung.
-fn record(
-    call: &Call<'_, '_>,
-    route: &'static str,
-    rung: Rung,
-    device: Option<Device>,
-    why: Option<String>,
-) -> Record {
+fn record(call: &Call<'_, '_>, route: &'static str, rung: Rung, device: Option<Device>) -> Record {
     let framework = call.definition.options.execution;
     let device = match rung {
         Rung::Host => Device::Host,
         Rung::Clear | Rung::ClearAgain | Rung::Split => device.unwrap_or(Device::Host),
     };
     Record {
-        why: why.map(Into::into),
         device: device.name(),
         ..Record::between(framework.name, framework.name, route, rung.name())
     }

@@ -8,7 +8,58 @@ use pyo3::PyTraverseError;
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 
-use super::likeness::Likeness;
+use crate::interpreter::error::attempt;
+
+/// The arguments of a call: the frameworks, dtypes and shapes of the arrays, but not how long the lead is and
+/// what is cut with it, and everything else.
+pub struct Traits(pub(super) Vec<Trait>);
+
+/// A trait that calls have in common if they are alike.
+pub(super) enum Trait {
+    /// An index, or a number of axes, elements or arguments.
+    Number(usize),
+    /// A weak reference. An object has the same one as long as it is alive, and a new object at its address has another.
+    Object(Py<PyAny>),
+    /// An object that has no weak references but a hash, so that it does not change: a number, a
+    /// string or a dtype.
+    Value(Py<PyAny>),
+}
+
+impl Traits {
+    /// Returns whether two calls are alike.
+    pub fn is_like(&self, py: Python<'_>, other: &Traits) -> bool {
+        self.0.len() == other.0.len()
+            && self.0.iter().zip(&other.0).all(|(one, other)| one.is_like(py, other))
+    }
+
+    /// Visits the objects, for the garbage collector.
+    ///
+    /// # Errors
+    ///
+    /// Any error that the visitor returns.
+    pub fn visit(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.0.iter().try_for_each(|found| match found {
+            Trait::Number(_) => Ok(()),
+            Trait::Object(object) | Trait::Value(object) => visit.call(object),
+        })
+    }
+}
+
+impl Trait {
+    fn is_like(&self, py: Python<'_>, other: &Trait) -> bool {
+        match (self, other) {
+            (Trait::Number(one), Trait::Number(other)) => one == other,
+            (Trait::Object(one), Trait::Object(other)) => one.is(other),
+            (Trait::Value(one), Trait::Value(other)) => {
+                let (one, other) = (one.bind(py), other.bind(py));
+                // 1 and True are equal.
+                let has_type = one.get_type().is(other.get_type());
+                one.is(other) || (has_type && attempt(py, one.eq(other)).unwrap_or(false))
+            }
+            _ => false,
+        }
+    }
+}
 
 /// The number of calls with a lead that did not fit as a whole after which the whole is tried
 /// again: memory may have become free.
@@ -24,12 +75,12 @@ const MOST_KNOWN: usize = 4;
 pub struct Room {
     was_short: AtomicBool,
     /// The last ones, which are not like each other.
-    known: Mutex<VecDeque<Arc<Known>>>,
+    known: Mutex<VecDeque<Arc<KnownCalls>>>,
 }
 
 /// The known facts about calls that are alike.
-pub struct Known {
-    likeness: Likeness,
+pub struct KnownCalls {
+    traits: Traits,
     /// The longest part that fitted.
     part: AtomicUsize,
     /// The shortest lead that had to be split.
@@ -51,37 +102,29 @@ impl Room {
     }
 
     /// The known facts about calls like this one.
-    pub(super) fn known(&self, py: Python<'_>, likeness: &Likeness) -> Option<Arc<Known>> {
+    pub(super) fn known(&self, py: Python<'_>, traits: &Traits) -> Option<Arc<KnownCalls>> {
         // To compare them may run Python code, for which the lock must not be held.
         let known = self.known.try_lock().ok()?.clone();
-        known.into_iter().find(|known| known.likeness.is_like(py, likeness))
+        known.into_iter().find(|known| known.traits.is_like(py, traits))
     }
 
-    /// Notes that a lead of this length had to be split, and the length of the parts that gave the result.
-    pub(super) fn note_split(
-        &self,
-        py: Python<'_>,
-        likeness: Likeness,
-        extent: usize,
-        part: usize,
-    ) {
-        if let Some(known) = self.known(py, &likeness) {
-            known.part.store(part, Ordering::Relaxed);
-            known.exceeded.fetch_min(extent, Ordering::Relaxed);
+    /// Notes a call that had to be split.
+    pub(super) fn note_split(&self, py: Python<'_>, split: KnownCalls) {
+        if let Some(known) = self.known(py, &split.traits) {
+            known.part.store(split.part(), Ordering::Relaxed);
+            known.exceeded.fetch_min(split.exceeded.into_inner(), Ordering::Relaxed);
             return;
         }
-        let (part, exceeded) = (AtomicUsize::new(part), AtomicUsize::new(extent));
-        let known = Known { likeness, part, exceeded, split: AtomicUsize::new(0) };
         // What is dropped may run Python code, too.
         let _oldest = self.known.try_lock().ok().and_then(|mut all| {
-            all.push_back(Arc::new(known));
+            all.push_back(Arc::new(split));
             self.was_short.store(true, Ordering::Relaxed);
             if all.len() > MOST_KNOWN { all.pop_front() } else { None }
         });
     }
 
     /// Forgets calls for which the whole fits now.
-    pub(super) fn forget(&self, known: &Arc<Known>) {
+    pub(super) fn forget(&self, known: &Arc<KnownCalls>) {
         if let Ok(mut all) = self.known.try_lock() {
             all.retain(|other| !Arc::ptr_eq(other, known));
             self.was_short.store(!all.is_empty(), Ordering::Relaxed);
@@ -95,11 +138,17 @@ impl Room {
     /// Any error that the visitor returns.
     pub fn visit(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         let Ok(all) = self.known.try_lock() else { return Ok(()) };
-        all.iter().try_for_each(|known| known.likeness.visit(visit))
+        all.iter().try_for_each(|known| known.traits.visit(visit))
     }
 }
 
-impl Known {
+impl KnownCalls {
+    /// A lead of this length had to be split, and the parts that gave the result had that one.
+    pub(super) fn new(traits: Traits, extent: usize, part: usize) -> KnownCalls {
+        let (part, exceeded) = (AtomicUsize::new(part), AtomicUsize::new(extent));
+        KnownCalls { traits, part, exceeded, split: AtomicUsize::new(0) }
+    }
+
     /// The longest part that fitted.
     pub fn part(&self) -> usize {
         self.part.load(Ordering::Relaxed)

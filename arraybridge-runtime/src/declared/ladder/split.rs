@@ -7,8 +7,7 @@ use pyo3::prelude::*;
 
 use super::gathered::Gathered;
 use super::join::undeclared;
-use super::likeness::Likeness;
-use super::room::Known;
+use super::room::{KnownCalls, Traits};
 use super::{RungFailure, release};
 use crate::declared::arguments::{ArgumentSlots, ArrayVersions};
 use crate::declared::call::{AttemptOptions, Call, FailedAttempt};
@@ -32,7 +31,7 @@ const FIRST_PARTS: usize = 16;
 /// Notes that the call succeeded for the whole, if one like it had to be split.
 #[cold]
 pub fn note_whole<'py>(call: &Call<'_, 'py>, slots: &ArgumentSlots<'py>) {
-    if let Ok(lead) = Lead::of(call, slots)
+    if let Ok(lead) = CutLead::of(call, slots)
         && let Some(known) = lead.known(call, slots)
         && known.is_short_for(lead.extent)
     {
@@ -43,7 +42,7 @@ pub fn note_whole<'py>(call: &Call<'_, 'py>, slots: &ArgumentSlots<'py>) {
 /// Returns whether a call should begin with parts, since one like it with a lead as long as this
 /// had to be split.
 pub(super) fn begins<'py>(call: &Call<'_, 'py>, slots: &ArgumentSlots<'py>) -> bool {
-    Lead::of(call, slots).is_ok_and(|lead| {
+    CutLead::of(call, slots).is_ok_and(|lead| {
         let known = lead.known(call, slots);
         known.is_some_and(|known| known.begins_with_parts(lead.extent))
     })
@@ -51,7 +50,7 @@ pub(super) fn begins<'py>(call: &Call<'_, 'py>, slots: &ArgumentSlots<'py>) -> b
 
 /// Makes the call for parts of the first array, and halves them until the calls succeed, down to single
 /// slices. The first parts are as long as those that succeeded in an earlier call like this one, or else as of
-/// [`Lead::first_part`]. `accelerator` is that of the call. In the scope of a call, what the parts
+/// [`CutLead::first_part`]. `accelerator` is that of the call. In the scope of a call, what the parts
 /// give gets the dtype of the result as it comes.
 pub(super) fn split<'py>(
     accelerator: Option<usize>,
@@ -59,22 +58,22 @@ pub(super) fn split<'py>(
     slots: &ArgumentSlots<'py>,
     scope: ResultScope,
 ) -> Result<Bound<'py, PyAny>, RungFailure> {
-    let lead = Lead::of(call, slots)?;
-    let Lead { axis, extent, .. } = lead;
+    let lead = CutLead::of(call, slots)?;
+    let CutLead { axis, extent, .. } = lead;
     call.check_sliced(slots, axis)?;
     let how = call.definition.options.join.as_ref();
     let policy = (scope == ResultScope::Call).then(|| result::joined_policy(call, scope));
     let (results, lengths) = (Gathered::new(how, axis, extent, policy), Vec::new());
     let versions = ArrayVersions::default();
-    let mut parts = Parts { accelerator, call, slots, axis, results, lengths, versions };
+    let mut parts = SplitCall { accelerator, call, slots, axis, results, lengths, versions };
     let room = &call.definition.room;
-    let likeness = Likeness::of(call, slots, axis);
-    let longest = match likeness.as_ref().and_then(|likeness| room.known(call.py, likeness)) {
+    let traits = Traits::of(call, slots, axis);
+    let longest = match traits.as_ref().and_then(|traits| room.known(call.py, traits)) {
         Some(known) => known.part().min(half(extent)),
         None => lead.first_part(),
     };
     let called = parts.cut(extent, longest);
-    let Parts { results, lengths, versions, .. } = parts;
+    let SplitCall { results, lengths, versions, .. } = parts;
     let failure = |failed: FailedAttempt| {
         // The calls that succeeded may have written to their parts.
         let written = failed.written || versions.any_changed(call.definition.options.input);
@@ -92,15 +91,15 @@ pub(super) fn split<'py>(
             false => failure(error.into()),
         }
     })?;
-    if let Some(likeness) = likeness {
-        room.note_split(call.py, likeness, extent, longest);
+    if let Some(traits) = traits {
+        room.note_split(call.py, KnownCalls::new(traits, extent, longest));
     }
     Ok(joined)
 }
 
 /// The array that is cut.
 #[derive(Clone, Copy)]
-struct Lead {
+struct CutLead {
     axis: usize,
     /// Its length along the axis.
     extent: usize,
@@ -108,11 +107,15 @@ struct Lead {
     per_index: usize,
 }
 
-impl Lead {
+impl CutLead {
     /// The known facts about calls like this one.
-    fn known<'py>(self, call: &Call<'_, 'py>, slots: &ArgumentSlots<'py>) -> Option<Arc<Known>> {
-        let likeness = Likeness::of(call, slots, self.axis)?;
-        call.definition.room.known(call.py, &likeness)
+    fn known<'py>(
+        self,
+        call: &Call<'_, 'py>,
+        slots: &ArgumentSlots<'py>,
+    ) -> Option<Arc<KnownCalls>> {
+        let traits = Traits::of(call, slots, self.axis)?;
+        call.definition.room.known(call.py, &traits)
     }
 
     /// The greatest length of a part of a lead about which nothing is known: half of the lead or,
@@ -122,7 +125,7 @@ impl Lead {
         half(self.extent).min(self.extent.div_ceil(FIRST_PARTS).max(large))
     }
 
-    fn of(call: &Call<'_, '_>, slots: &ArgumentSlots<'_>) -> Result<Lead, RungFailure> {
+    fn of(call: &Call<'_, '_>, slots: &ArgumentSlots<'_>) -> Result<CutLead, RungFailure> {
         let skip = |why: &str| RungFailure::Skipped(why.to_owned());
         let axis = call.definition.options.split_axis;
         let axis = axis.ok_or_else(|| skip("the declaration has no split_axis"))?;
@@ -138,12 +141,12 @@ impl Lead {
             return Err(skip(&why));
         }
         let per_index = (shape.iter().product::<usize>() / extent).max(1);
-        Ok(Lead { axis: index, extent, per_index })
+        Ok(CutLead { axis: index, extent, per_index })
     }
 }
 
 /// The parts for which the call has succeeded so far.
-struct Parts<'a, 'b, 'py> {
+struct SplitCall<'a, 'b, 'py> {
     accelerator: Option<usize>,
     call: &'a Call<'b, 'py>,
     slots: &'a ArgumentSlots<'py>,
@@ -153,7 +156,7 @@ struct Parts<'a, 'b, 'py> {
     versions: ArrayVersions<'py>,
 }
 
-impl<'py> Parts<'_, '_, 'py> {
+impl<'py> SplitCall<'_, '_, 'py> {
     /// Calls the function for all parts, which are at most `longest` long and are halved when one does not
     /// fit into memory. Returns how long they are at most in the end.
     fn cut(&mut self, extent: usize, mut longest: usize) -> Result<usize, FailedAttempt> {

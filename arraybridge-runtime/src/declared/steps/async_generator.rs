@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 
 use super::origin::CallOrigin;
-use super::{Coroutine, Steps, delegate};
+use super::{Coroutine, StepResults, Steps, delegate};
 use crate::declared::arguments::UnboundVersions;
 
 /// An asynchronous generator. Each of its steps is a [`Coroutine`].
@@ -18,8 +18,6 @@ pub struct AsyncSteps {
     versions: UnboundVersions,
     /// True if the first step was asked for.
     started: bool,
-    /// True if it runs on the host after a retry.
-    pub(super) on_host: bool,
 }
 
 impl AsyncSteps {
@@ -28,7 +26,7 @@ impl AsyncSteps {
         origin: CallOrigin,
         versions: UnboundVersions,
     ) -> AsyncSteps {
-        AsyncSteps { inner: inner.unbind(), origin, versions, started: false, on_host: false }
+        AsyncSteps { inner: inner.unbind(), origin, versions, started: false }
     }
 
     /// Continues with another generator, which a retry of the first step created.
@@ -40,27 +38,25 @@ impl AsyncSteps {
         slf: &Bound<'py, Self>,
         method: &str,
         arguments: &Bound<'py, PyTuple>,
-        returns_result: bool,
+        results: StepResults,
     ) -> PyResult<Bound<'py, Coroutine>> {
         let py = slf.py();
-        let (inner, origin, versions, is_first, on_host) = {
+        let (inner, origin, versions, is_first) = {
             let mut this = slf.try_borrow_mut()?;
             let is_first = !std::mem::replace(&mut this.started, true) && method == "__anext__";
             let versions = std::mem::take(&mut this.versions);
             let origin = this.origin.clone_ref(py);
-            (this.inner.bind(py).clone(), origin, versions, is_first, this.on_host)
+            (this.inner.bind(py).clone(), origin, versions, is_first)
         };
         let step = inner.call_method1(method, arguments)?;
         let steps = Steps {
             inner: Some(step.unbind()),
             origin,
-            yields_results: false,
-            returns_result,
+            results,
             // A new generator would yield the first result once more.
             can_restart: is_first,
             versions,
             generator: is_first.then(|| slf.clone().unbind()),
-            on_host,
             ladder: None,
         };
         Coroutine::new(py, steps)
@@ -74,7 +70,7 @@ impl AsyncSteps {
     }
 
     fn __anext__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Coroutine>> {
-        AsyncSteps::step(slf, "__anext__", &PyTuple::empty(slf.py()), true)
+        AsyncSteps::step(slf, "__anext__", &PyTuple::empty(slf.py()), StepResults::Returned)
     }
 
     fn asend<'py>(
@@ -85,7 +81,7 @@ impl AsyncSteps {
         let mut origin = slf.try_borrow()?.origin.clone_ref(py);
         let value = origin.receive(value)?;
         slf.try_borrow_mut()?.origin = origin;
-        AsyncSteps::step(slf, "asend", &PyTuple::new(py, [value])?, true)
+        AsyncSteps::step(slf, "asend", &PyTuple::new(py, [value])?, StepResults::Returned)
     }
 
     #[pyo3(signature = (*exception))]
@@ -93,11 +89,11 @@ impl AsyncSteps {
         slf: &Bound<'py, Self>,
         exception: &Bound<'py, PyTuple>,
     ) -> PyResult<Bound<'py, Coroutine>> {
-        AsyncSteps::step(slf, "athrow", exception, true)
+        AsyncSteps::step(slf, "athrow", exception, StepResults::Returned)
     }
 
     fn aclose<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Coroutine>> {
-        AsyncSteps::step(slf, "aclose", &PyTuple::empty(slf.py()), false)
+        AsyncSteps::step(slf, "aclose", &PyTuple::empty(slf.py()), StepResults::None)
     }
 
     fn __getattr__<'py>(&self, name: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAny>> {

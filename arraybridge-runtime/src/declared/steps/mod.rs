@@ -12,11 +12,10 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 
-use super::Declared;
 use super::arguments::{ArrayVersions, UnboundVersions};
 use super::call::{AttemptOptions, Call, FailedAttempt};
 use super::definition::FunctionKind;
-use super::ladder::{self, Ladder, Rung};
+use super::ladder::{self, Ladder};
 use super::result::ResultScope;
 use crate::framework::oom;
 use crate::interpreter::park;
@@ -28,10 +27,7 @@ use origin::CallOrigin;
 /// # Errors
 ///
 /// Any exception that the call raises.
-pub(super) fn start<'py>(
-    declared: &Bound<'py, Declared>,
-    call: Call<'_, 'py>,
-) -> PyResult<Bound<'py, PyAny>> {
+pub(super) fn start<'py>(call: Call<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
     let py = call.py;
     let (inner, versions) = match call.attempt(&call.slots, &AttemptOptions::default()) {
         Ok((inner, versions)) => (inner, versions.unbind()),
@@ -39,7 +35,7 @@ pub(super) fn start<'py>(
             (ladder::retry_call(&call, &call.slots, failed, ResultScope::Call)?, Vec::new())
         }
     };
-    let origin = CallOrigin::new(declared, &call);
+    let origin = CallOrigin::new(&call);
     let kind = call.definition.kind;
     if kind == FunctionKind::AsyncGenerator {
         return Ok(Bound::new(py, AsyncSteps::new(inner, origin, versions))?.into_any());
@@ -47,12 +43,13 @@ pub(super) fn start<'py>(
     let steps = Steps {
         inner: Some(inner.unbind()),
         origin,
-        yields_results: kind == FunctionKind::Generator,
-        returns_result: true,
+        results: match kind {
+            FunctionKind::Generator => StepResults::Yielded,
+            _ => StepResults::Returned,
+        },
         can_restart: true,
         versions,
         generator: None,
-        on_host: false,
         ladder: None,
     };
     match kind {
@@ -64,24 +61,30 @@ pub(super) fn start<'py>(
     }
 }
 
+/// The values of steps that are results.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum StepResults {
+    /// The values that a generator yields, and the one that it returns.
+    Yielded,
+    /// The value that is returned. A coroutine yields to its event loop.
+    Returned,
+    /// None of them, while an asynchronous generator is closed.
+    None,
+}
+
 /// A coroutine, a generator, or one step of an asynchronous generator.
 #[pyclass(module = "arraybridge", name = "Steps", weakref, subclass)]
 pub struct Steps {
     /// The object that the function returned.
     inner: Option<Py<PyAny>>,
     origin: CallOrigin,
-    /// True if the values that it yields are results. A coroutine yields to its event loop.
-    yields_results: bool,
-    /// True if the value that it returns is a result.
-    returns_result: bool,
+    results: StepResults,
     /// True if the function may be called again when memory runs out.
     can_restart: bool,
     /// The arrays that it could write to.
     versions: UnboundVersions,
     /// The asynchronous generator whose first step this is.
     generator: Option<Py<AsyncSteps>>,
-    /// True if it runs on the host after a retry.
-    on_host: bool,
     /// The rungs that are left after a retry.
     ladder: Option<Ladder>,
 }
@@ -95,7 +98,7 @@ impl Steps {
     ) -> PyResult<Bound<'py, PyAny>> {
         let mut origin = {
             let this = slf.try_borrow()?;
-            if !this.yields_results || value.is_none() {
+            if this.results != StepResults::Yielded || value.is_none() {
                 return Ok(value);
             }
             this.origin.clone_ref(slf.py())
@@ -113,31 +116,34 @@ impl Steps {
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
         park::rather_than_end(py);
-        let (inner, origin, on_host) = {
+        let (inner, mut origin) = {
             let this = slf.try_borrow()?;
             let Some(inner) = &this.inner else {
                 return Err(PyRuntimeError::new_err("it has been closed"));
             };
-            (inner.bind(py).clone(), this.origin.clone_ref(py), this.on_host)
+            (inner.bind(py).clone(), this.origin.clone_ref(py))
         };
-        let mut result = origin.scoped(py, on_host, || inner.call_method1(method, arguments));
+        let mut result = origin.scoped(py, || inner.call_method1(method, arguments));
         if let Err(error) = result {
             result = Steps::retry(slf, &origin, error);
         }
-        let (yields_results, returns_result, on_host) = {
+        let results = {
             let mut this = slf.try_borrow_mut()?;
             // A new generator would yield the first result once more.
-            this.can_restart &= !(this.yields_results && result.is_ok());
-            (this.yields_results, this.returns_result, this.on_host)
+            this.can_restart &= this.results != StepResults::Yielded || result.is_err();
+            origin.moved = this.origin.moved;
+            this.results
         };
         match result {
-            Ok(value) if yields_results => origin.finish(value, on_host),
-            Err(error) if returns_result && error.is_instance_of::<PyStopIteration>(py) => {
+            Ok(value) if results == StepResults::Yielded => origin.finish(value),
+            Err(error)
+                if results != StepResults::None && error.is_instance_of::<PyStopIteration>(py) =>
+            {
                 let value = error.value(py).getattr(intern!(py, "value"))?;
-                if yields_results && value.is_none() {
+                if results == StepResults::Yielded && value.is_none() {
                     return Err(error);
                 }
-                Err(PyStopIteration::new_err((origin.finish(value, on_host)?.unbind(),)))
+                Err(PyStopIteration::new_err((origin.finish(value)?.unbind(),)))
             }
             result => result,
         }
@@ -167,18 +173,20 @@ impl Steps {
             Some(ladder) => ladder.resume(py, failed)?,
             None => Ladder::new(&call, &call.slots, failed)?,
         };
-        let ((rung, restarted), ladder) = ladder.climb(&call, |ladder, rung| {
-            Ok((rung, origin.restart(&call, ladder, rung, generator.as_ref())?))
+        let (restarted, ladder) = ladder.climb(&call, |ladder, rung| {
+            let mut made = origin.made_anew(&call, ladder, rung)?;
+            if let Some(generator) = &generator {
+                generator.try_borrow_mut().map_err(PyErr::from)?.restart(&made.inner);
+                made.inner = made.inner.call_method0(intern!(py, "__anext__"))?;
+            }
+            origin.begun(made)
         })?;
         let mut this = slf.try_borrow_mut()?;
         this.versions = restarted.versions;
         this.inner = Some(restarted.inner.unbind());
-        this.on_host = rung == Rung::Host;
-        this.origin.destination = restarted.destination;
+        this.origin.moved = restarted.moved;
         if let Some(generator) = generator {
-            let mut generator = generator.try_borrow_mut()?;
-            generator.on_host = this.on_host;
-            generator.origin.destination = restarted.destination;
+            generator.try_borrow_mut()?.origin.moved = restarted.moved;
         }
         this.ladder = Some(ladder);
         restarted.first_step
@@ -208,12 +216,12 @@ impl Steps {
 
     fn close<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
-        let (inner, origin, on_host) = {
+        let (inner, origin) = {
             let this = slf.try_borrow()?;
             let Some(inner) = &this.inner else { return Ok(py.None().into_bound(py)) };
-            (inner.bind(py).clone(), this.origin.clone_ref(py), this.on_host)
+            (inner.bind(py).clone(), this.origin.clone_ref(py))
         };
-        origin.scoped(py, on_host, || inner.call_method0(intern!(py, "close")))
+        origin.scoped(py, || inner.call_method0(intern!(py, "close")))
     }
 
     /// `cr_running`, `gi_frame` and the like are those of what the function returned.

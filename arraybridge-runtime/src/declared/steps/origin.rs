@@ -6,12 +6,14 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use super::async_generator::AsyncSteps;
 use crate::declared::Declared;
-use crate::declared::arguments::{self, ArgumentSlot, ArgumentSlots, Destination, UnboundVersions};
+use crate::declared::arguments::{
+    self, ArgumentSlot, ArgumentSlots, ArrayVersions, Destination, UnboundVersions,
+};
 use crate::declared::call::{AttemptOptions, Call, FailedAttempt};
 use crate::declared::ladder::{self, Ladder, Rung, RungFailure};
-use crate::declared::result::{self, ResultScope};
+use crate::declared::ready;
+use crate::declared::result::ResultScope;
 use crate::declared::scope;
 use crate::framework::device;
 use crate::framework::spec::Framework;
@@ -24,19 +26,35 @@ pub(super) struct CallOrigin {
     args: Py<PyTuple>,
     kwargs: Option<Py<PyDict>>,
     policy: Policy,
-    /// The destination of the arrays after a retry, if it is not the one that the declaration
-    /// names.
-    pub destination: Option<Destination>,
+    /// The place of the call after a retry.
+    pub moved: Moved,
     /// The last value with arrays that the caller sent.
     sent: Option<Py<PyAny>>,
 }
 
-/// A coroutine or a generator that was created by a retry, after its first step.
+/// The place of a call after a retry.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Moved {
+    /// The destination of the arrays, if it is not the one that the declaration names.
+    destination: Option<Destination>,
+    /// True if the call is on the host.
+    on_host: bool,
+}
+
+/// A coroutine or a generator that was created by a retry.
+pub(super) struct Made<'py> {
+    /// The coroutine, the generator, or the first step of an asynchronous generator.
+    pub inner: Bound<'py, PyAny>,
+    moved: Moved,
+    versions: ArrayVersions<'py>,
+}
+
+/// The same after its first step.
 pub(super) struct Restarted<'py> {
     /// The coroutine, the generator, or the first step of an asynchronous generator.
     pub inner: Bound<'py, PyAny>,
-    /// The destination of its arrays.
-    pub destination: Option<Destination>,
+    /// The place of the call.
+    pub moved: Moved,
     /// The outcome of the first step: a value, or the end.
     pub first_step: PyResult<Bound<'py, PyAny>>,
     /// The arrays that the function could write to.
@@ -50,9 +68,9 @@ fn computed<'py>(
     step: PyResult<Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     match &step {
-        Ok(value) => result::compute(framework, value)?,
+        Ok(value) => ready::compute(framework, value)?,
         Err(error) if framework.lazy && error.is_instance_of::<PyStopIteration>(py) => {
-            result::compute(framework, &error.value(py).getattr(intern!(py, "value"))?)?;
+            ready::compute(framework, &error.value(py).getattr(intern!(py, "value"))?)?;
         }
         Err(_) => {}
     }
@@ -60,13 +78,13 @@ fn computed<'py>(
 }
 
 impl CallOrigin {
-    pub fn new<'py>(declared: &Bound<'py, Declared>, call: &Call<'_, 'py>) -> CallOrigin {
+    pub fn new(call: &Call<'_, '_>) -> CallOrigin {
         CallOrigin {
-            declared: declared.clone().unbind(),
+            declared: call.declared.clone().unbind(),
             args: call.args.clone().unbind(),
             kwargs: call.kwargs.clone().map(Bound::unbind),
             policy: call.policy,
-            destination: None,
+            moved: Moved::default(),
             sent: None,
         }
     }
@@ -77,7 +95,7 @@ impl CallOrigin {
             args: self.args.clone_ref(py),
             kwargs: self.kwargs.as_ref().map(|kwargs| kwargs.clone_ref(py)),
             policy: self.policy,
-            destination: self.destination,
+            moved: self.moved,
             sent: self.sent.as_ref().map(|sent| sent.clone_ref(py)),
         }
     }
@@ -89,8 +107,8 @@ impl CallOrigin {
     /// The errors of [`Call::new`].
     pub fn call<'a, 'py>(&'a self, py: Python<'py>) -> Result<Call<'a, 'py>> {
         let kwargs = self.kwargs.as_ref().map(|kwargs| kwargs.bind(py));
-        let definition = self.declared.get().definition();
-        let mut call = Call::new(py, definition, self.args.bind(py), kwargs, self.policy);
+        let (declared, args) = (self.declared.bind(py), self.args.bind(py));
+        let mut call = Call::new(declared, args, kwargs, self.policy);
         call.find_arrays()?;
         Ok(call)
     }
@@ -116,7 +134,7 @@ impl CallOrigin {
         }
         let (options, framework) = (&definition.options, definition.options.input);
         // They go to where the arguments of the call went.
-        let destination = match self.destination {
+        let destination = match self.moved.destination {
             None => {
                 let call = self.call(py)?;
                 let placement = scope::call_placement(py, framework, &call.slots, options)?;
@@ -144,18 +162,26 @@ impl CallOrigin {
     pub fn scoped<'py>(
         &self,
         py: Python<'py>,
-        on_host: bool,
+        body: impl FnOnce() -> PyResult<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.scoped_at(py, self.moved, body)
+    }
+
+    fn scoped_at<'py>(
+        &self,
+        py: Python<'py>,
+        place: Moved,
         body: impl FnOnce() -> PyResult<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let framework = self.declared.get().definition().options.execution;
         let body = || computed(py, framework, body());
-        if on_host {
+        if place.on_host {
             return match ladder::host_scope(py, framework)? {
                 Some(scope) => device::entered(&scope, body),
                 None => body(),
             };
         }
-        if !scope::applies_to(framework) {
+        if !framework.enters_devices() {
             return body();
         }
         let mut call = self.call(py)?;
@@ -171,38 +197,31 @@ impl CallOrigin {
     /// # Errors
     ///
     /// As [`Call::finish`].
-    pub fn finish<'py>(
-        &self,
-        value: Bound<'py, PyAny>,
-        on_host: bool,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    pub fn finish<'py>(&self, value: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let call = self.call(value.py())?;
-        call.fell_back.set(on_host);
+        call.fell_back.set(self.moved.on_host);
         let execution = call.definition.options.execution;
         // The function may still read memory that was shared, and that the caller may write to.
         let may_change = |slot: &ArgumentSlot<'py>| !slot.class.framework.immutable;
         if execution.ready.is_some()
             && (call.slots.iter().any(may_change) || self.sent(call.py)?.iter().any(may_change))
         {
-            result::wait(execution, &value)?;
+            ready::wait(execution, &value)?;
         }
         call.finish(value, ResultScope::Call)
     }
 
-    /// Calls the function again, and makes the first step.
+    /// Calls the function again.
     ///
     /// # Errors
     ///
-    /// The reason why the rung does not apply, and what the call or the step raises. The end of the
-    /// iteration is not an error, but the result of the step.
-    pub fn restart<'py>(
+    /// The reason why the rung does not apply, and what the call raises.
+    pub fn made_anew<'py>(
         &self,
         call: &Call<'_, 'py>,
         ladder: &Ladder,
         rung: Rung,
-        generator: Option<&Bound<'py, AsyncSteps>>,
-    ) -> Result<Restarted<'py>, RungFailure> {
-        let py = call.py;
+    ) -> Result<Made<'py>, RungFailure> {
         let attempt = match rung {
             Rung::Clear | Rung::ClearAgain => AttemptOptions::default(),
             Rung::Host => ladder.host_attempt(call).map_err(RungFailure::Skipped)?,
@@ -211,25 +230,33 @@ impl CallOrigin {
                 return Err(RungFailure::Skipped(why.to_owned()));
             }
         };
-        ladder.clear_caches(py);
+        ladder.clear_caches(call.py);
         // The scope is entered for each step, not for the call.
         let attempt = AttemptOptions { scope: None, ..attempt };
-        let destination = attempt.destination;
-        let (mut inner, versions) = call.attempt(&call.slots, &attempt)?;
-        if let Some(generator) = generator {
-            generator.try_borrow_mut().map_err(PyErr::from)?.restart(&inner);
-            inner = inner.call_method0(intern!(py, "__anext__"))?;
-        }
+        let moved = Moved { destination: attempt.destination, on_host: rung == Rung::Host };
+        let (inner, versions) = call.attempt(&call.slots, &attempt)?;
+        Ok(Made { inner, moved, versions })
+    }
+
+    /// Makes the first step.
+    ///
+    /// # Errors
+    ///
+    /// Any exception that the step raises. The end of the iteration is not an error, but the result of the step.
+    pub fn begun<'py>(&self, made: Made<'py>) -> Result<Restarted<'py>, RungFailure> {
+        let Made { inner, moved, versions } = made;
+        let py = inner.py();
         let send = || inner.call_method1(intern!(py, "send"), (py.None(),));
-        let first_step = self.scoped(py, rung == Rung::Host, send);
+        let first_step = self.scoped_at(py, moved, send);
         if let Err(error) = &first_step
             && !error.is_instance_of::<PyStopIteration>(py)
             && !error.is_instance_of::<PyStopAsyncIteration>(py)
         {
-            let written = versions.any_changed(call.definition.options.input);
+            let input = self.declared.get().definition().options.input;
+            let written = versions.any_changed(input);
             return Err(FailedAttempt { error: error.clone_ref(py), written }.into());
         }
-        Ok(Restarted { inner, destination, first_step, versions: versions.unbind() })
+        Ok(Restarted { inner, moved, first_step, versions: versions.unbind() })
     }
 
     pub fn visit(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {

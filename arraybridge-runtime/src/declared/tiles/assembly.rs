@@ -17,19 +17,19 @@ pub struct Assembly<'a, 'py> {
     grid: &'a Grid,
     /// The policy of the first array.
     policy: Option<StackPolicy<'a, 'py>>,
-    /// What the first array is written to, if the caller said so.
+    /// The destination of the first array, if the caller said so.
     sink: Option<Sink<'a, 'py>>,
-    state: State<'a, 'py>,
+    state: Assembling<'a, 'py>,
 }
 
-enum State<'a, 'py> {
+enum Assembling<'a, 'py> {
     Empty,
     /// Every result was None.
     Nothing,
     Mosaic(Box<Mosaic<'a, 'py>>),
-    /// What is kept of each result is written.
+    /// The kept part of each result is written.
     Written(Sink<'a, 'py>),
-    /// What is kept of each result, which the framework joins.
+    /// The kept part of each result, which the framework joins.
     Kept(Vec<Bound<'py, PyAny>>),
     /// Results that are joined as the declaration says.
     Declared(&'a Join, Vec<Bound<'py, PyAny>>),
@@ -44,7 +44,7 @@ impl<'a, 'py> Assembly<'a, 'py> {
         policy: Option<StackPolicy<'a, 'py>>,
         sink: Option<Sink<'a, 'py>>,
     ) -> Assembly<'a, 'py> {
-        Assembly { how, grid, policy, sink, state: State::Empty }
+        Assembly { how, grid, policy, sink, state: Assembling::Empty }
     }
 
     /// Takes in the result of the next tile.
@@ -53,32 +53,32 @@ impl<'a, 'py> Assembly<'a, 'py> {
     ///
     /// [`Error::Value`] when the result is not like those before, or does not fit its tile.
     pub fn add(&mut self, result: Bound<'py, PyAny>, tile: &[Span]) -> Result<()> {
-        if let State::Empty = self.state {
+        if let Assembling::Empty = self.state {
             self.state = self.start(&result, tile)?;
         }
         match &mut self.state {
-            State::Elements(like, assemblies) => {
+            Assembling::Elements(like, assemblies) => {
                 let elements = ladder::elements(&result, like)?;
                 assemblies.iter_mut().zip(elements).try_for_each(|(one, x)| one.add(x, tile))
             }
-            State::Declared(_, results) => {
+            Assembling::Declared(_, results) => {
                 results.push(result);
                 Ok(())
             }
-            State::Nothing if result.is_none() => Ok(()),
-            State::Mosaic(mosaic) => {
+            Assembling::Nothing if result.is_none() => Ok(()),
+            Assembling::Mosaic(mosaic) => {
                 check_fits(&result, tile)?;
                 if mosaic.place(&result, tile)? {
                     return Ok(());
                 }
                 Err(unlike())
             }
-            State::Kept(results) => {
+            Assembling::Kept(results) => {
                 check_fits(&result, tile)?;
                 results.push(trimmed(&result, tile)?);
                 Ok(())
             }
-            State::Written(sink) => {
+            Assembling::Written(sink) => {
                 check_fits(&result, tile)?;
                 let mut whole = shape::of(&result).unwrap_or_default();
                 let extents = tile.iter().zip(self.grid.extents());
@@ -86,18 +86,18 @@ impl<'a, 'py> Assembly<'a, 'py> {
                 let index = index_of(result.py(), whole.len(), tile, |span| span.kept.clone());
                 sink.write(&trimmed(&result, tile)?, &whole, index)
             }
-            State::Nothing | State::Empty => Err(unlike()),
+            Assembling::Nothing | Assembling::Empty => Err(unlike()),
         }
     }
 
     /// Chooses what becomes of results like the first one.
-    fn start(&mut self, first: &Bound<'py, PyAny>, tile: &[Span]) -> Result<State<'a, 'py>> {
+    fn start(&mut self, first: &Bound<'py, PyAny>, tile: &[Span]) -> Result<Assembling<'a, 'py>> {
         let how = match self.how {
             Some(Join::Concatenate) | None => None,
             Some(how @ Join::Each(_)) => Some(how),
             Some(how) => {
                 self.expect_no_sink()?;
-                return Ok(State::Declared(how, Vec::new()));
+                return Ok(Assembling::Declared(how, Vec::new()));
             }
         };
         if let Some((like, joins)) = ladder::parts(first, how)? {
@@ -111,20 +111,24 @@ impl<'a, 'py> Assembly<'a, 'py> {
                 true => Assembly::new(how, self.grid, self.policy.take(), self.sink.take()),
                 false => Assembly::new(how, self.grid, None, None),
             };
-            return Ok(State::Elements(like, joins.into_iter().enumerate().map(part).collect()));
+            return Ok(Assembling::Elements(
+                like,
+                joins.into_iter().enumerate().map(part).collect(),
+            ));
         }
         if first.is_none() {
             self.expect_no_sink()?;
-            return Ok(State::Nothing);
+            return Ok(Assembling::Nothing);
         }
         check_fits(first, tile)?;
         if let Some(sink) = self.sink.take() {
-            return Ok(State::Written(sink));
+            return Ok(Assembling::Written(sink));
         }
         let extents: SmallVec<[_; 4]> =
             tile.iter().map(|span| span.axis).zip(self.grid.extents()).collect();
         let mosaic = Mosaic::new(first, &extents, self.policy.take())?;
-        Ok(mosaic.map_or(State::Kept(Vec::new()), |mosaic| State::Mosaic(Box::new(mosaic))))
+        Ok(mosaic
+            .map_or(Assembling::Kept(Vec::new()), |mosaic| Assembling::Mosaic(Box::new(mosaic))))
     }
 
     /// Refuses results without an array that could be written.
@@ -139,20 +143,20 @@ impl<'a, 'py> Assembly<'a, 'py> {
     /// [`Error::Value`] when nothing was returned although tiles overlap; what a join raises.
     pub fn finish(self, py: Python<'py>, overlap: bool) -> Result<Bound<'py, PyAny>> {
         match self.state {
-            State::Mosaic(mosaic) => mosaic.finish(),
-            State::Written(_) => Ok(slices::written(py)?),
-            State::Kept(results) => joined(results, self.grid),
-            State::Declared(how, results) => how.apply(&results, 0),
-            State::Elements(like, assemblies) => {
+            Assembling::Mosaic(mosaic) => mosaic.finish(),
+            Assembling::Written(_) => Ok(slices::written(py)?),
+            Assembling::Kept(results) => joined(results, self.grid),
+            Assembling::Declared(how, results) => how.apply(&results, 0),
+            Assembling::Elements(like, assemblies) => {
                 let finished = assemblies.into_iter().map(|one| one.finish(py, false));
                 Ok(rebuilt(&like, finished.collect::<Result<_>>()?)?)
             }
-            State::Nothing | State::Empty if overlap => Err(Error::Value(
+            Assembling::Nothing | Assembling::Empty if overlap => Err(Error::Value(
                 "the function returned None for each tile; with a halo or with pad each tile is a copy, so that \
                  what is written to it is lost: return the array"
                     .to_owned(),
             )),
-            State::Nothing | State::Empty => Ok(py.None().into_bound(py)),
+            Assembling::Nothing | Assembling::Empty => Ok(py.None().into_bound(py)),
         }
     }
 }
@@ -179,7 +183,7 @@ fn check_fits(result: &Bound<'_, PyAny>, tile: &[Span]) -> Result<()> {
     Ok(())
 }
 
-/// What is kept of the result of a tile.
+/// The kept part of the result of a tile.
 fn trimmed<'py>(result: &Bound<'py, PyAny>, tile: &[Span]) -> Result<Bound<'py, PyAny>> {
     let trims: SmallVec<[_; 4]> = tile.iter().map(|span| (span.axis, span.trim())).collect();
     slices::region(result, &trims)

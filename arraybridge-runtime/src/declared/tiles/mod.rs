@@ -15,7 +15,6 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use smallvec::SmallVec;
 
-use super::Declared;
 use super::arguments::{self, ArgumentSlot, ArgumentSlots};
 use super::call::Call;
 use super::result::{self, ResultScope};
@@ -28,11 +27,11 @@ use crate::framework::shape;
 use crate::host::layout::contiguous_bytes;
 use crate::interpreter::error::{Error, Result, add_note};
 use crate::interpreter::progress::Progress;
-use crate::memory::view::Dims;
 use crate::policy::StackPolicy;
 use crate::slices::{self, Grid, Sink, Span, Tile, Tiling, index_of, lazy};
 use assembly::Assembly;
 pub use option::Tiles;
+pub(super) use option::sequence;
 
 impl<'py> Call<'_, 'py> {
     /// Calls the function with the arrays of `slots`: once, or for each tile if the declaration has tiles.
@@ -43,7 +42,6 @@ impl<'py> Call<'_, 'py> {
     /// The errors of [`recover`](Self::recover) and [`tile_by_tile`](Self::tile_by_tile).
     pub fn called(
         &self,
-        declared: &Bound<'py, Declared>,
         slots: &ArgumentSlots<'py>,
         scope: ResultScope,
     ) -> PyResult<Bound<'py, PyAny>> {
@@ -55,7 +53,7 @@ impl<'py> Call<'_, 'py> {
             return self.recover(slots, scope);
         };
         let policy = (scope == ResultScope::Call).then(|| result::joined_policy(self, scope));
-        self.tile_by_tile(declared, slots, tiles, policy)
+        self.tile_by_tile(slots, tiles, policy)
     }
 
     /// Calls the function for each tile of the first array, and puts the results together.
@@ -66,7 +64,6 @@ impl<'py> Call<'_, 'py> {
     /// tiles; what the calls raise.
     fn tile_by_tile(
         &self,
-        declared: &Bound<'py, Declared>,
         slots: &ArgumentSlots<'py>,
         tiles: &Tiles,
         policy: Option<StackPolicy<'_, 'py>>,
@@ -90,7 +87,7 @@ impl<'py> Call<'_, 'py> {
         let how = self.definition.options.join.as_ref();
         let mut assembly = Assembly::new(how, lead, policy, sink);
         let progress = Progress::start(self.py, &self.definition.name, lead.count(), "tile")?;
-        let bytes = BytesDone::of(&slots[0])?;
+        let bytes = BytesDone::of(&slots[0], lead)?;
         let named = |index, error| {
             let (tile, key) = (lead.tile(index), &slots[0].key);
             let place = place(&tile, shape::ndim(&slots[0].value).unwrap_or(0));
@@ -114,7 +111,7 @@ impl<'py> Call<'_, 'py> {
             let is_read = slots.iter().any(|slot| slot.lazy().is_some());
             let ahead = if is_read || self.sink.is_some() { 1 } else { workers::AHEAD };
             let threads = (tiles.workers, ahead);
-            workers::run(self, declared, lead.count(), threads, &cut, &mut take)?;
+            workers::run(self, lead.count(), threads, &cut, &mut take)?;
         } else {
             for index in 0..lead.count() {
                 // A function without Python frames does not look for an interrupt.
@@ -271,25 +268,25 @@ fn place(tile: &Tile, axes: usize) -> String {
 /// How many bytes of the first array are done.
 struct BytesDone {
     total: usize,
-    shape: Dims<usize>,
+    /// The bytes of one position along the axes that are cut.
+    of_position: usize,
     done: Cell<usize>,
 }
 
 impl BytesDone {
-    fn of(lead: &ArgumentSlot<'_>) -> Result<BytesDone> {
+    fn of(lead: &ArgumentSlot<'_>, grid: &Grid) -> Result<BytesDone> {
         let shape = shape::of(&lead.value).unwrap_or_default();
         let size = loaded::load(lead.value.py(), lead.class.framework)?.dtype(&lead.value);
         let size = size.map_or(0, |dtype| dtype.size());
         let total = contiguous_bytes(&shape, size).unwrap_or(0);
-        Ok(BytesDone { total, shape, done: Cell::new(0) })
+        let positions: usize = grid.extents().iter().product();
+        Ok(BytesDone { total, of_position: total / positions.max(1), done: Cell::new(0) })
     }
 
     /// The bytes that are done after a tile.
     fn after(&self, tile: &Tile) -> usize {
-        let elements = self.shape.iter().product::<usize>().max(1);
-        let mut shape = self.shape.clone();
-        tile.iter().for_each(|span| shape[span.axis] = span.kept.len());
-        let done = self.done.get() + self.total / elements * shape.iter().product::<usize>();
+        let positions: usize = tile.iter().map(|span| span.kept.len()).product();
+        let done = self.done.get() + self.of_position * positions;
         self.done.set(done);
         done
     }

@@ -4,7 +4,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyList, PyString, PyTuple};
 
-use crate::interpreter::error::{Error, Result};
+use crate::interpreter::error::{Error, Result, shown};
 use crate::slices::Tiling;
 
 /// The way in which arrays are cut into tiles, and the number of tiles that are worked on at a
@@ -67,7 +67,7 @@ impl Tiles {
         Ok(Some(Tiles { tiling, workers, pad, halo_is_number }))
     }
 
-    /// Whether tiles follow the chunks of the arrays.
+    /// Returns whether tiles follow the chunks of the arrays.
     pub fn are_chunks(&self) -> bool {
         self.tiling.lengths.is_empty()
     }
@@ -93,7 +93,7 @@ impl Tiles {
         Ok(Tiling { lengths, halo, pads: *pads })
     }
 
-    /// Whether a tile has memory of its own: it overlaps others, or has elements that the array has not.
+    /// Returns whether a tile has memory of its own: it overlaps others, or has elements that the array has not.
     pub fn copies(&self) -> bool {
         self.overlap() || self.pad.is_some()
     }
@@ -107,7 +107,7 @@ impl Tiles {
 fn pad_named(pad: &Bound<'_, PyAny>) -> Result<String> {
     let name = pad.cast::<PyString>().ok().map(|name| name.to_string());
     name.filter(|name| PADS.contains(&name.as_str())).ok_or_else(|| {
-        let text = pad.repr().map(|text| text.to_string()).unwrap_or_default();
+        let text = shown(pad);
         Error::Value(format!("unknown pad {text}; use \"reflect\", \"edge\" or \"constant\""))
     })
 }
@@ -145,7 +145,9 @@ fn halos(halo: &Bound<'_, PyAny>, lengths: &[Option<usize>]) -> Result<Vec<usize
 }
 
 /// The items of a tuple or a list.
-fn sequence<'py>(value: &Bound<'py, PyAny>) -> Option<Vec<Bound<'py, PyAny>>> {
+pub(in crate::declared) fn sequence<'py>(
+    value: &Bound<'py, PyAny>,
+) -> Option<Vec<Bound<'py, PyAny>>> {
     let tuple = value.cast::<PyTuple>().map(|tuple| tuple.iter().collect());
     tuple.or_else(|_| value.cast::<PyList>().map(|list| list.iter().collect())).ok()
 }

@@ -26,7 +26,6 @@ pub(super) const AHEAD: usize = 2;
 /// What `cut` and `take` return.
 pub(super) fn run<'py>(
     call: &Call<'_, 'py>,
-    declared: &Bound<'py, Declared>,
     count: usize,
     (workers, ahead): (usize, usize),
     cut: &dyn Fn(usize) -> Result<ArgumentSlots<'py>>,
@@ -40,7 +39,7 @@ pub(super) fn run<'py>(
     let mut work = || -> PyResult<()> {
         for index in 0..count {
             while submitted < count.min(index + ahead * workers) {
-                let task = Task::new(call, declared, cut(submitted)?);
+                let task = Task::new(call, cut(submitted)?);
                 let run = copy_context.call0()?.getattr(intern!(py, "run"))?;
                 pending.push_back(pool.call_method1(intern!(py, "submit"), (run, task))?);
                 submitted += 1;
@@ -72,13 +71,9 @@ struct Task {
 }
 
 impl Task {
-    fn new<'py>(
-        call: &Call<'_, 'py>,
-        declared: &Bound<'py, Declared>,
-        slots: ArgumentSlots<'py>,
-    ) -> Task {
+    fn new<'py>(call: &Call<'_, 'py>, slots: ArgumentSlots<'py>) -> Task {
         Task {
-            declared: declared.clone().unbind(),
+            declared: call.declared.clone().unbind(),
             args: call.args.clone().unbind(),
             kwargs: call.kwargs.clone().map(Bound::unbind),
             slots: slots.into_iter().map(UnboundSlot::from).collect(),
@@ -92,8 +87,8 @@ impl Task {
     fn __call__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         park::rather_than_end(py);
         let kwargs = self.kwargs.as_ref().map(|kwargs| kwargs.bind(py));
-        let definition = self.declared.get().definition();
-        let mut call = Call::new(py, definition, self.args.bind(py), kwargs, self.policy);
+        let (declared, args) = (self.declared.bind(py), self.args.bind(py));
+        let mut call = Call::new(declared, args, kwargs, self.policy);
         call.slots = self.slots.iter().map(|slot| slot.bind(py)).collect();
         call.recover(&call.slots, ResultScope::Slice)
     }

@@ -100,6 +100,18 @@ impl<'py> Loaded<'py> {
         }
     }
 
+    /// The placement of what is to be where an array is.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`device_of`](Self::device_of).
+    pub fn placement_of(self, data: &Bound<'py, PyAny>) -> PyResult<Placement> {
+        Ok(match self.framework.memory {
+            Memory::Host => Placement::Auto,
+            _ => Placement::On(self.device_of(data)?),
+        })
+    }
+
     fn ask_device_of(self, data: &Bound<'py, PyAny>) -> PyResult<Device> {
         if let Some(of) = self.framework.device.of {
             let object = of.call(self, [data])?;

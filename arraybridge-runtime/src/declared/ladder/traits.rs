@@ -1,11 +1,9 @@
-//! The likeness of a function's calls: calls that are alike need as much memory for leads of the
-//! same length.
+//! The traits of a call, read from its arguments.
 
-use pyo3::PyTraverseError;
-use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyWeakrefReference};
 
+use super::room::{Trait, Traits};
 use crate::declared::arguments::{ArgumentKey, ArgumentSlots};
 use crate::declared::call::Call;
 use crate::framework::shape;
@@ -16,28 +14,14 @@ use crate::interpreter::error::attempt;
 /// A call with more than this is like no other one: to compare it would take too long.
 const MOST_TRAITS: usize = 256;
 
-/// The arguments of a call: the frameworks, dtypes and shapes of the arrays, but not how long the lead is and
-/// what is cut with it, and everything else.
-pub struct Likeness(Vec<Trait>);
-
-enum Trait {
-    /// An index, or a number of axes, elements or arguments.
-    Number(usize),
-    /// A weak reference. An object has the same one as long as it is alive, and a new object at its address has another.
-    Object(Py<PyAny>),
-    /// An object that has no weak references but a hash, so that it does not change: a number, a
-    /// string or a dtype.
-    Value(Py<PyAny>),
-}
-
-impl Likeness {
-    /// The likeness of a call whose lead is cut along an axis; `None` if it cannot be compared.
+impl Traits {
+    /// The traits of a call whose lead is cut along an axis; `None` if it cannot be compared.
     pub fn of<'py>(
         call: &Call<'_, 'py>,
         slots: &ArgumentSlots<'py>,
         axis: usize,
-    ) -> Option<Likeness> {
-        let mut found = Likeness(Vec::new());
+    ) -> Option<Traits> {
+        let mut found = Traits(Vec::new());
         for (index, slot) in slots.iter().enumerate() {
             let mut shape = shape::of(&slot.value)?;
             if index == 0 || call.is_sliced(slot) {
@@ -139,39 +123,5 @@ impl Likeness {
             }
         }
         Some(())
-    }
-
-    /// Returns whether two calls are alike.
-    pub fn is_like(&self, py: Python<'_>, other: &Likeness) -> bool {
-        self.0.len() == other.0.len()
-            && self.0.iter().zip(&other.0).all(|(one, other)| one.is_like(py, other))
-    }
-
-    /// Visits the objects, for the garbage collector.
-    ///
-    /// # Errors
-    ///
-    /// Any error that the visitor returns.
-    pub fn visit(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
-        self.0.iter().try_for_each(|found| match found {
-            Trait::Number(_) => Ok(()),
-            Trait::Object(object) | Trait::Value(object) => visit.call(object),
-        })
-    }
-}
-
-impl Trait {
-    fn is_like(&self, py: Python<'_>, other: &Trait) -> bool {
-        match (self, other) {
-            (Trait::Number(one), Trait::Number(other)) => one == other,
-            (Trait::Object(one), Trait::Object(other)) => one.is(other),
-            (Trait::Value(one), Trait::Value(other)) => {
-                let (one, other) = (one.bind(py), other.bind(py));
-                // 1 and True are equal.
-                let has_type = one.get_type().is(other.get_type());
-                one.is(other) || (has_type && attempt(py, one.eq(other)).unwrap_or(false))
-            }
-            _ => false,
-        }
     }
 }

@@ -1,0 +1,9 @@
+use arraybridge_macros::memory_type;
+
+#[memory_type(numpy, slice_by_slice)]
+fn one(signal: ArrayView1<'_, f32>) {}
+
+#[memory_type(numpy, slice_by_slice)]
+fn three(stack: Option<ArrayView3<'_, f32>>) {}
+
+fn main() {}

@@ -1,0 +1,58 @@
+//! Objects of no framework among the arguments.
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyModule;
+
+use super::ArgumentSlot;
+use crate::convert;
+use crate::declared::definition::Definition;
+use crate::declared::options::Keep;
+use crate::interpreter::error::{Error, Failure, Result};
+
+/// Objects of no framework among the arguments.
+#[derive(Default)]
+pub struct FoundObjects<'py> {
+    /// The objects that are like arrays, with what was made of them. The same object stays the same array.
+    pub seen: Vec<(Bound<'py, PyAny>, Bound<'py, PyAny>)>,
+    /// The first argument, if it is an object that the function is called for part by part.
+    pub parted: Option<Bound<'py, PyAny>>,
+}
+
+/// The module that knows the objects with an array inside.
+///
+/// # Errors
+///
+/// What its import raises.
+pub fn wrappers(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
+    py.import(intern!(py, "arraybridge.wrappers"))
+}
+
+/// Returns whether a function is called for an object part by part: for each variable of a data set, or each block
+/// of an array that is computed later.
+///
+/// # Errors
+///
+/// What the object raises.
+#[cold]
+pub fn is_parted(value: &Bound<'_, PyAny>) -> Result<bool> {
+    if !convert::is_wrapper(value) {
+        return Ok(false);
+    }
+    Ok(wrappers(value.py())?.call_method1("_is_parted", (value,))?.is_truthy()?)
+}
+
+/// The error of a lead that is refused for its unit, with the way out.
+#[cold]
+pub fn with_unit_way(definition: &Definition, lead: &ArgumentSlot<'_>, mut error: Error) -> Error {
+    let options = &definition.options;
+    if let Error::Conversion(error) = &mut error
+        && error.failure == Failure::Array
+        && options.rewraps()
+        && options.keep == Keep::Default
+        && convert::is_registered_numpy(&lead.value)
+    {
+        error.reason.push_str("; if the function keeps the unit, declare it with keep=True");
+    }
+    error
+}

@@ -1,0 +1,59 @@
+"""A thread's own stream is in order with the streams that the frameworks were on before."""
+
+import gc
+
+import arraybridge as ab
+import arrays
+import cupy
+import numpy as np
+import pytest
+import torch
+
+VALUES = np.arange(4, dtype="float32")
+frameworks = pytest.mark.parametrize("framework", ["torch", "cupy"])
+
+
+@frameworks
+def test_a_threads_stream_waits_for_the_streams_that_the_frameworks_are_on(framework):
+    x = arrays.just_written(f"{framework}:0", VALUES)
+    with ab.thread_stream():
+        y = x * 2
+    np.testing.assert_array_equal(arrays.host(y), (VALUES + 1) * 2)
+
+
+@frameworks
+def test_the_streams_that_frameworks_return_to_wait_for_the_threads_own(framework):
+    x = arrays.make(f"{framework}:0", VALUES)
+    with ab.thread_stream():
+        y = x * 2
+    z = y + 1
+    np.testing.assert_array_equal(arrays.host(z), VALUES * 2 + 1)
+
+
+@frameworks
+def test_a_threads_stream_waits_for_the_streams_that_it_was_left_to(framework):
+    x = arrays.make(f"{framework}:0", VALUES)
+    with arrays.side_stream(framework):
+        with ab.thread_stream():
+            y = x * 2
+        z = y + 1
+        at = arrays.address(y)
+        del y
+        gc.collect()
+    # It is entered from another stream, and its pool hands out what the side stream still reads.
+    with ab.thread_stream():
+        other = x * 3
+        assert arrays.address(other) == at
+    np.testing.assert_array_equal(arrays.host(z), VALUES * 2 + 1)
+
+
+def test_a_threads_stream_is_of_the_device_that_is_asked_for():
+    x = {framework: arrays.make(f"{framework}:1", VALUES) for framework in ("torch", "cupy")}
+    before = arrays.current()
+    with ab.thread_stream(device=1) as own:
+        assert torch.cuda.current_device() == cupy.cuda.runtime.getDevice() == 1
+        assert arrays.current()[2:] == (own.__cuda_stream__()[1],) * 2
+        y = x["torch"] * 2 + ab.convert(x["cupy"], "torch")
+    assert arrays.current() == before
+    assert arrays.place(y) == "torch:1"
+    np.testing.assert_array_equal(arrays.host(y), VALUES * 3)

@@ -118,4 +118,4 @@ def test_the_end_of_a_process_waits_for_memory_that_cannot_be_ordered():
     """
     command = [sys.executable, "-c", textwrap.dedent(code)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.stdout.strip() == "1", done.stderr
+    assert int(done.stdout) > 0, done.stderr

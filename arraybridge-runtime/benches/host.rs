@@ -88,6 +88,7 @@ fn decisions() {
             importer,
             accelerators: 0,
             casts: false,
+            elsewhere: false,
         };
         let wish = Wish { copy: None, requested: Why::Requested, cast: None, recorded: false };
         let source = MemoryType::Numpy.framework();

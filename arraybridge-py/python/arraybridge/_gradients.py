@@ -227,7 +227,7 @@ class _Places:
 
 def _positional_names(function: Any, count: int) -> list[str]:
     """Return the names of the parameters that take so many positional arguments."""
-    names = []
+    names: list[str] = []
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.kind is parameter.VAR_POSITIONAL:
             return [*names, *[f"*{name}"] * (count - len(names))][:count]

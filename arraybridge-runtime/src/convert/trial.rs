@@ -71,7 +71,12 @@ impl<'py> Trial<'py> {
 
     #[cold]
     fn run(&self, way: Way) -> Result<bool> {
-        match self.find(way) {
+        // Where the host has several devices, the table speaks of the first one.
+        let found = match self.device == Device::Host && self.target.has_several_hosts()? {
+            true => self.target.on_host(0, || self.find(way)),
+            false => self.find(way),
+        };
+        match found {
             Ok(Some(lie)) => Err(wrong_table(self.target.framework, lie)),
             Ok(None) => {
                 self.target.tried.add(way, self.dtype);

@@ -197,6 +197,19 @@ def test_the_remedy_for_copied_bools_makes_the_copy_go_away(ext):
     assert copies(ext.invert, mask) == copies(ext.first_mask, mask, np.zeros(8, "float32")) == []
 
 
+def test_the_remedy_for_a_detached_function_makes_the_copy_go_away(ext):
+    bridges.need("jax")
+
+    def copies(array):
+        with ab.trace() as records:
+            ext.place_of_copy(array)
+        return [(record.why, record.remedy) for record in records if record.route == "copy"]
+
+    x = np.ones(100, "float32")
+    assert copies(x) == [(REASONS["Detached"], REMEDIES["Detached"])]
+    assert copies(ab.convert(x, "jax")) == []
+
+
 def test_a_native_result_is_not_cast():
     def routes(conversion):
         with ab.trace() as records:
@@ -216,10 +229,9 @@ def test_an_error_of_copy_false_has_the_remedy():
 
 
 def test_every_reason_has_a_remedy_and_every_remedy_is_tried_where_that_can_be_done():
-    assert len(REASONS) == 19 and REASONS.keys() == REMEDIES.keys()
-    # The first two have tests of their own, and the third is tried in tests/seventh. On a CPU,
-    # nothing is copied for the others.
-    others = {"Immutable", "Bools", "Writable", "Memory", "Importer", "Refused"}
+    assert len(REASONS) == 20 and REASONS.keys() == REMEDIES.keys()
+    # The first three have tests of their own. On a CPU, nothing is copied for the others.
+    others = {"Immutable", "Bools", "Detached", "Writable", "Memory", "Importer", "Refused"}
     assert REASONS.keys() - CASES.keys() == others
 
 

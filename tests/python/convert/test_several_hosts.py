@@ -147,17 +147,30 @@ def test_a_function_runs_on_the_host_device_of_its_declaration_or_of_its_lead():
     run(code)
 
 
-def test_the_default_device_is_current_again_afterwards():
+@pytest.mark.parametrize("fast", ["1", "0"])
+def test_the_default_device_is_current_again_afterwards(fast):
     code = """
         with jax.default_device(devices[1]):
+            # The first conversion of the process tries out what the table says.
+            tensor = torch.zeros(64, 64)
+            made, plan = explained(tensor, "jax")
+            is_shared = made.unsafe_buffer_pointer() == tensor.data_ptr()
+            assert is_shared == (plan.route == "share") == (os.environ["ARRAYBRIDGE_FAST"] == "1")
+            assert home(made) == 1 and not made.committed
             assert home(ab.convert(image, "jax", device="cpu:3")) == 3
             try:
                 ab.convert(np.array(["a"]), "jax", device="cpu:3")
             except ab.MemoryConversionError:
                 pass
             assert home(jax.numpy.zeros(3)) == home(ab.convert(image, "jax")) == 1
+        made, plan = explained(tensor, "jax")
+        assert made.unsafe_buffer_pointer() == tensor.data_ptr() and plan.route == "share"
+        with jax.default_device(devices[1]):
+            made, plan = explained(tensor, "jax")
+            is_shared = made.unsafe_buffer_pointer() == tensor.data_ptr()
+            assert home(made) == 1 and is_shared == (plan.route == "share")
     """
-    run(code)
+    run(code, ARRAYBRIDGE_FAST=fast)
 
 
 def test_tensorflow_has_logical_processors():

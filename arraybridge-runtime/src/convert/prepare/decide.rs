@@ -39,13 +39,20 @@ pub(in crate::convert) fn decide<'a, 'py>(
         holds.casts = casts(target, facts.device, (facts.dtype, to))?;
     }
     let host = target.chosen_host(request.placement)?;
-    // A public import puts memory on the first one, and the framework then copies it.
-    let is_private = matches!(holds.importer, Importer::Private(_));
-    holds.elsewhere = host.is_some_and(|host| host > 0 && !is_private);
+    // A public import leaves memory on the first of the host's devices alone.
+    let depends_on_host = device == Device::Host
+        && !matches!(holds.importer, Importer::Private(_))
+        && target.has_several_hosts()?;
+    holds.elsewhere = depends_on_host
+        && match host {
+            Some(host) => host > 0,
+            None => !target.default_is_first_host()?,
+        };
     let plan = plan::between(source, &holds, facts, &wish)
         .map_err(|refusal| explain_refusal(target, facts, request, refusal))?;
     let trial = Trial { target, importer: plan.importer, device, dtype };
     if trial.of_steps(plan.steps, facts.layout)?
+        && !depends_on_host
         && matches!(input, Input::Memory(Some(_)))
         && request.is_empty(target.py())
     {

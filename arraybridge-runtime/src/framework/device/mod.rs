@@ -342,6 +342,16 @@ impl<'py> Loaded<'py> {
         done.expect("the body has run")
     }
 
+    /// Returns whether the first of the host's devices is the one on which the framework puts host data now.
+    ///
+    /// # Errors
+    ///
+    /// Any exception that the framework raises.
+    #[cold]
+    pub fn default_is_first_host(self) -> PyResult<bool> {
+        self.default_host()?.eq(self.host_at(0)?)
+    }
+
     #[cold]
     fn default_host(self) -> PyResult<Bound<'py, PyAny>> {
         let ops = &self.framework.device;

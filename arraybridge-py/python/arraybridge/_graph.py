@@ -90,17 +90,27 @@ def outside(declared: Any, /, *args: Any, **kwargs: Any) -> Any:
 
     After a break Dynamo makes the call as it is, and would read each frame below it.
     """
-    import torch
+    return _unseen(declared, *args, **kwargs)
 
-    return torch._dynamo.disable(declared)(*args, **kwargs)
+
+def _called(declared: Any, /, *args: Any, **kwargs: Any) -> Any:
+    return declared(*args, **kwargs)
+
+
+# The same, once `_leave` has hidden it and all frames below it from Dynamo.
+_unseen: Callable[..., Any] = _called
 
 
 def _leave() -> bool:
     """Have calls outside the graph, which are about to begin, be no matter of Dynamo's."""
-    from torch._dynamo import decorators
+    global _unseen
+    from torch._dynamo import decorators, disable
 
     decorators.skip(outside)
-    _watch_dynamo()
+    if _unseen is _called:
+        # To hide a function takes longer than most calls, so all calls share one.
+        _unseen = disable(_called)
+        _watch_dynamo()
     return True
 
 

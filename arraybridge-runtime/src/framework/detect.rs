@@ -17,7 +17,7 @@ use crate::framework::generated::MemoryType;
 use crate::framework::shortcuts::{self, ShortCut};
 use crate::framework::spec::{Framework, Op};
 pub use crate::interpreter::classes::qualified_name;
-use crate::interpreter::park;
+use crate::interpreter::{classes, park};
 
 /// The role of an object, as its class says it.
 #[derive(Clone, Copy)]
@@ -183,11 +183,9 @@ pub fn is_derived(framework: &Framework, data: &Bound<'_, PyAny>) -> bool {
 }
 
 fn is_abstract(class: &Bound<'_, PyAny>) -> bool {
-    class.cast::<PyType>().is_ok_and(|class| {
-        // SAFETY: the thread is attached, and the class is alive.
-        let flags = unsafe { ffi::PyType_GetFlags(class.as_type_ptr()) };
-        flags & ffi::Py_TPFLAGS_IS_ABSTRACT != 0
-    })
+    class
+        .cast::<PyType>()
+        .is_ok_and(|class| classes::flags(class) & ffi::Py_TPFLAGS_IS_ABSTRACT != 0)
 }
 
 /// A framework's name as a Python string, made once.

@@ -1,6 +1,7 @@
 //! The known facts about the classes of objects, remembered by class.
 
 use std::collections::HashMap;
+use std::ffi::c_ulong;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pyo3::ffi;
@@ -75,18 +76,31 @@ impl<T: Copy> ClassCache<T> {
     }
 }
 
+/// The flags of a class (`Py_TPFLAGS_*`).
+#[inline]
+pub fn flags(class: &Bound<'_, PyType>) -> c_ulong {
+    // SAFETY: the thread is attached, and the class is alive.
+    unsafe { ffi::PyType_GetFlags(class.as_type_ptr()) }
+}
+
+/// The flags of an object's class, without a reference to it.
+#[inline]
+pub fn flags_of_class(object: &Bound<'_, PyAny>) -> c_ulong {
+    // SAFETY: the thread is attached, and the class of an object that is alive is alive.
+    unsafe { ffi::PyType_GetFlags(object.get_type_ptr()) }
+}
+
 /// Returns whether an object is None, a number, text, a plain container, a class or an exception:
 /// of a class that is written in C and of which nothing has to be looked up.
 #[inline]
 pub fn is_builtin(data: &Bound<'_, PyAny>) -> bool {
-    const PLAIN: std::ffi::c_ulong = ffi::Py_TPFLAGS_LONG_SUBCLASS
+    const PLAIN: c_ulong = ffi::Py_TPFLAGS_LONG_SUBCLASS
         | ffi::Py_TPFLAGS_UNICODE_SUBCLASS
         | ffi::Py_TPFLAGS_BYTES_SUBCLASS
         | ffi::Py_TPFLAGS_LIST_SUBCLASS
         | ffi::Py_TPFLAGS_TYPE_SUBCLASS
         | ffi::Py_TPFLAGS_BASE_EXC_SUBCLASS;
-    // SAFETY: the thread is attached, and the class of an object that is alive is alive.
-    let flags = unsafe { ffi::PyType_GetFlags(data.get_type_ptr()) };
+    let flags = flags_of_class(data);
     flags & ffi::Py_TPFLAGS_HEAPTYPE == 0
         && (flags & PLAIN != 0 || data.is_none() || data.is_exact_instance_of::<PyFloat>())
 }

@@ -240,9 +240,7 @@ impl<'a, 'py> Container<'a, 'py> {
 fn may_be_one(value: &Bound<'_, PyAny>) -> bool {
     const MAY_BE: std::ffi::c_ulong =
         ffi::Py_TPFLAGS_HEAPTYPE | ffi::Py_TPFLAGS_DICT_SUBCLASS | ffi::Py_TPFLAGS_TUPLE_SUBCLASS;
-    // SAFETY: the thread is attached, and the class of an object that is alive is alive.
-    let flags = unsafe { ffi::PyType_GetFlags(value.get_type_ptr()) };
-    flags & MAY_BE != 0 || value.is_exact_instance_of::<PyMappingProxy>()
+    classes::flags_of_class(value) & MAY_BE != 0 || value.is_exact_instance_of::<PyMappingProxy>()
 }
 
 /// The kind of container that the objects of a class are.

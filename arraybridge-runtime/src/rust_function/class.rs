@@ -11,6 +11,7 @@ use super::{Binding, Call, Declaration, FunctionEntry, Returns, Setting, Sorted,
 use crate::c_api;
 use crate::framework::generated::MemoryType;
 use crate::framework::spec::Framework;
+use crate::interpreter::classes;
 use crate::interpreter::vectorcall::{self, Given, vectorcall_class};
 
 /// A Rust function as its declaration calls it: it opens the arrays that it is given by itself, and
@@ -156,10 +157,9 @@ fn name_module<'py>(
     let values = module.dict().values().into_iter();
     let others = values.filter_map(|value| value.cast_into::<PyType>().ok());
     for class in classes.chain(others) {
-        // SAFETY: the class is alive, and its flags are read.
-        let flags = unsafe { ffi::PyType_GetFlags(class.as_type_ptr()) };
         // Python's own classes are static, and those that may not change are left as they are.
-        let changeable = flags & (ffi::Py_TPFLAGS_HEAPTYPE | ffi::Py_TPFLAGS_IMMUTABLETYPE)
+        let changeable = classes::flags(&class)
+            & (ffi::Py_TPFLAGS_HEAPTYPE | ffi::Py_TPFLAGS_IMMUTABLETYPE)
             == ffi::Py_TPFLAGS_HEAPTYPE;
         if changeable && class.getattr(attribute)?.eq("builtins")? {
             class.setattr(attribute, module.name()?)?;

@@ -113,26 +113,6 @@ fn poll(interrupt: &Interrupt, then: &str) -> Result<bool, Error> {
     Ok(false)
 }
 
-#[memory_type(numpy, detach = copy)]
-fn poll_detached(
-    image: ArrayViewD<'_, f32>,
-    interrupt: &Interrupt,
-    then: &str,
-) -> Result<bool, Error> {
-    let _ = image;
-    poll(interrupt, then)
-}
-
-#[memory_type(numpy)]
-fn poll_attached(
-    interrupt: &Interrupt,
-    image: ArrayViewD<'_, f32>,
-    then: &str,
-) -> Result<bool, Error> {
-    let _ = image;
-    poll(interrupt, then)
-}
-
 /// Polls in threads, while the thread of the call waits for them; with `watch`, for interrupts too.
 fn poll_in_threads(interrupt: &Interrupt, then: &str) -> Result<bool, Error> {
     let work = || {
@@ -146,24 +126,30 @@ fn poll_in_threads(interrupt: &Interrupt, then: &str) -> Result<bool, Error> {
     interrupt.watch(work).map(|interrupted| interrupted.contains(&true))
 }
 
-#[memory_type(numpy, detach = copy)]
-fn poll_in_threads_detached(
-    image: ArrayViewD<'_, f32>,
-    interrupt: &Interrupt,
-    then: &str,
-) -> Result<bool, Error> {
-    let _ = image;
-    poll_in_threads(interrupt, then)
+fn poll_here_or(in_threads: bool, interrupt: &Interrupt, then: &str) -> Result<bool, Error> {
+    if in_threads { poll_in_threads(interrupt, then) } else { poll(interrupt, then) }
 }
 
-#[memory_type(numpy)]
-fn poll_in_threads_attached(
+#[memory_type(numpy, detach = copy, defaults(in_threads = false))]
+fn poll_detached(
     image: ArrayViewD<'_, f32>,
     interrupt: &Interrupt,
     then: &str,
+    in_threads: bool,
 ) -> Result<bool, Error> {
     let _ = image;
-    poll_in_threads(interrupt, then)
+    poll_here_or(in_threads, interrupt, then)
+}
+
+#[memory_type(numpy, defaults(in_threads = false))]
+fn poll_attached(
+    interrupt: &Interrupt,
+    image: ArrayViewD<'_, f32>,
+    then: &str,
+    in_threads: bool,
+) -> Result<bool, Error> {
+    let _ = image;
+    poll_here_or(in_threads, interrupt, then)
 }
 
 /// Work in another thread, with a result or a panic.

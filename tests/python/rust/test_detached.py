@@ -230,7 +230,12 @@ def interrupted(ext, code: str) -> list[str]:
     return out.splitlines()
 
 
-POLLING = ("poll_detached", "poll_in_threads_detached", "poll_attached", "poll_in_threads_attached")
+def printed(ext, code):
+    """The lines that the program prints with this code."""
+    return bridges.survives(PROGRAM + code, ext.__file__).splitlines()
+
+
+POLLING = ("poll_detached", "poll_attached")
 needs_signals = pytest.mark.skipif(
     not hasattr(signal, "setitimer"), reason="the system has no interval timers"
 )
@@ -238,23 +243,23 @@ needs_signals = pytest.mark.skipif(
 
 @needs_signals
 @pytest.mark.parametrize("function", POLLING)
+@pytest.mark.parametrize("in_threads", [False, True])
 @pytest.mark.parametrize("then", ["raise", "return", "fail"])
-def test_ctrl_c_ends_a_function_that_polls_whatever_it_returns(ext, function, then):
-    code = f"watch(lambda: ext.{function}(image, then={then!r}))"
+def test_ctrl_c_ends_a_function_that_polls_whatever_it_returns(ext, function, in_threads, then):
+    code = f"watch(lambda: ext.{function}(image, then={then!r}, in_threads={in_threads}))"
     assert interrupted(ext, code) == ["KeyboardInterrupt ", "4096.0"]
 
 
 @needs_signals
 @pytest.mark.parametrize("function", POLLING)
-def test_what_the_handler_of_a_signal_raises_ends_a_function(ext, function):
+@pytest.mark.parametrize("in_threads", [False, True])
+def test_what_the_handler_of_a_signal_raises_ends_a_function(ext, function, in_threads):
     code = f"""
 signal.signal(signal.SIGALRM, expire)
 signal.setitimer(signal.ITIMER_REAL, 0.2)
-watch(lambda: ext.{function}(image=image, then="raise"))
+watch(lambda: ext.{function}(image=image, then="raise", in_threads={in_threads}))
 """
-    done = bridges.python(PROGRAM + code, ext.__file__)
-    lines = ["ready", "Expired the time is over", "4096.0"]
-    assert done.stdout.splitlines() == lines, done.stderr
+    assert printed(ext, code) == ["ready", "Expired the time is over", "4096.0"]
 
 
 @needs_signals
@@ -270,9 +275,7 @@ signal.signal(signal.SIGALRM, count)
 signal.setitimer(signal.ITIMER_REAL, 0.1, 0.1)
 watch(lambda: ext.poll_detached(image, "raise"))
 """
-    done = bridges.python(PROGRAM + code, ext.__file__)
-    lines = ["ready", "Expired [0, 1, 2, 3]", "4096.0"]
-    assert done.stdout.splitlines() == lines, done.stderr
+    assert printed(ext, code) == ["ready", "Expired [0, 1, 2, 3]", "4096.0"]
 
 
 @needs_signals

@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -60,12 +61,30 @@ def refusals(defined: set[str]) -> str:
         f"simulated CUDA: {len(defined & runtime)} functions of the runtime and "
         f"{len(defined & driver)} of the driver; {len(missing)} others are refused by name"
     )
+    return refusing(missing)
+
+
+def refusing(names: Iterable[str]) -> str:
+    """C functions that refuse by their names."""
     exported = '__attribute__((visibility("default")))'
     caller = "__builtin_return_address(0)"
     return "int simulated_refused(const char *, void *);\n" + "".join(
         f'{exported} int {name}(void) {{ return simulated_refused("{name}", {caller}); }}\n'
-        for name in missing
+        for name in names
     )
+
+
+def unused_functions() -> dict[str, set[str]]:
+    """What PyTorch asks of the libraries that are not installed, by their names."""
+    asked: dict[str, set[str]] = {soname: set() for soname in layout.UNUSED}
+    for path in sorted(layout.TORCH.glob("lib*.so")):
+        for line in run("nm", "-D", "--undefined-only", path).splitlines():
+            name, _, version = line.split()[-1].partition("@")
+            for soname, (prefix, known) in layout.UNUSED.items():
+                # Functions of cuBLAS Lt and cuSPARSE Lt begin like those of cuBLAS and cuSPARSE.
+                if version == known and re.fullmatch(rf"{prefix}(?!Lt[A-Z])\w+", name):
+                    asked[soname].add(name)
+    return asked
 
 
 def error_names() -> str:
@@ -136,6 +155,14 @@ def build(out: Path) -> None:
     needs = ("-Wl,--no-as-needed", "-L", out, "-l:libcudart.so.13", "-Wl,-rpath,$ORIGIN")
     library("gcc", "libcuda.so.1", out / "empty.c", *needs)
     (out / "libcuda.so").symlink_to("libcuda.so.1")
+    for soname, functions in unused_functions().items():
+        if not functions:
+            raise layout.unknown(f"PyTorch asks nothing of {soname}")
+        version = layout.UNUSED[soname][1]
+        (out / "unused.c").write_text(refusing(sorted(functions)))
+        (out / "unused.map").write_text(f"{version} {{ global: *; }};\n")
+        script = (f"-Wl,--version-script={out / 'unused.map'}",) if version else ()
+        library("gcc", soname, "-fPIC", *script, out / "unused.c", *needs)
     cxx = ("-std=c++17", "-Wall", *common)
     library("g++", "libnvrtc.so.13", *cxx, NATIVE / "nvrtc.cpp", "-ldl")
     library("gcc", "libnvidia-ml.so.1", "-Wall", *common, NATIVE / "nvml.c")

@@ -19,6 +19,22 @@ SITE = Path(sysconfig.get_path("purelib"))
 CUDA = SITE / "nvidia" / "cu13"
 HEADERS = CUDA / "include"
 RUNTIME = CUDA / "lib" / "libcudart.so.13"
+TORCH = SITE / "torch" / "lib"
+# The libraries that PyTorch links to and nothing here calls: the prefix of their functions, and the
+# version of these. Their wheels have gigabytes, and are not installed.
+UNUSED = {
+    "libcublas.so.13": ("cublas", "libcublas.so.13"),
+    "libcublasLt.so.13": ("cublasLt", "libcublasLt.so.13"),
+    "libcudnn.so.9": ("cudnn", "libcudnn.so.9"),
+    "libcufft.so.12": ("cufft", "libcufft.so.12"),
+    "libcufile.so.0": ("cuFile", ""),
+    "libcupti.so.13": ("cupti", "libcupti.so.13"),
+    "libcusolver.so.12": ("cusolver", "libcusolver.so.12"),
+    "libcusparse.so.12": ("cusparse", "libcusparse.so.12"),
+    "libcusparseLt.so.0": ("cusparseLt", ""),
+    "libnccl.so.2": ("nccl", ""),
+    "libnvshmem_host.so.3": ("nvshmem", "NVSHMEM"),
+}
 # The modules of CuPy that have a runtime linked into them.
 CUPY_MODULES = (
     "cupy_backends/cuda/api/runtime.*.so",

@@ -19,7 +19,7 @@ import layout
 FOLDER = Path(os.environ["SIMULATED_CUDA"])
 # In this order: the driver needs the runtime. PyTorch, CuPy and XLA look for these names, and the
 # loader of libraries hands out what already has a name.
-NAMES = ("libcudart.so.13", "libnvidia-ml.so.1", "libcuda.so.1", "libnvrtc.so.13")
+NAMES = ("libcudart.so.13", "libnvidia-ml.so.1", "libcuda.so.1", "libnvrtc.so.13", *layout.UNUSED)
 LIBRARIES = [ctypes.CDLL(str(FOLDER / name), mode=ctypes.RTLD_GLOBAL) for name in NAMES]
 machine = LIBRARIES[0]
 for text in ("violations", "refusals", "calls"):

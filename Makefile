@@ -249,13 +249,16 @@ simulated-cuda: $(SIMULATED_STAMP) ## build the simulated CUDA; needs g++
 	@$(SIMULATED_VENV)/bin/python tests/simulated_cuda/build.py $(SIMULATED_CUDA)
 
 # The environment has no TensorFlow and no pyclesperanto, whose tests are skipped. `make test-simulated-gpu
-# SIMULATED="-k snapshot"` runs some.
+# SIMULATED="-k snapshot"` runs some. With `WHEEL=PATH`, nothing is built but the tests' extension, and that for the
+# interpreter of the other tests, which is the same one at another path.
 SIMULATED ?=
+simulated_extension = $(if $(WHEEL),PYO3_PYTHON=$$(realpath -s $(VENV)/bin/python))
 
 test-simulated-gpu: simulated-cuda ## the tests that need a GPU, on two simulated ones: no evidence about a device
 	@echo "simulated CUDA: real PyTorch, CuPy and JAX on two devices whose memory is host memory"
 	@$(MAKE) simulated-wheel
-	@status=0; $(with_simulated_cuda) -m pytest -p plugin -m gpu -q $(SIMULATED_TESTS) $(SIMULATED) || status=$$?; \
+	@status=0; ARRAYBRIDGE_REQUIRE="numpy torch cupy jax" $(simulated_extension) \
+	$(with_simulated_cuda) $(PYTEST) -p plugin -m gpu -q $(SIMULATED_TESTS) $(SIMULATED) || status=$$?; \
 	echo "simulated CUDA: this was a simulation, and is no evidence about a device"; exit $$status
 
 simulated-calls: simulated-cuda simulated-wheel ## write the table of CUDA calls in docs/simulated-gpu.md
@@ -267,10 +270,7 @@ mutants-simulated-gpu: simulated-cuda ## break the rules of streams and devices 
 
 # Not a release build, so that it takes less long and checks more.
 simulated-wheel: $(SIMULATED_STAMP)
-	@echo "building the wheel for $(SIMULATED_VENV)"
-	@rm -rf build/wheels/$(SIMULATED_VENV)
-	@$(call maturin,$(SIMULATED_VENV)) --profile dev -o build/wheels/$(SIMULATED_VENV)
-	@$(SIMULATED_VENV)/bin/python $(pip_install) build/wheels/$(SIMULATED_VENV)/*.whl
+	$(if $(WHEEL),@$(SIMULATED_VENV)/bin/python $(pip_install) $(WHEEL),$(simulated_wheel))
 
 # make builds this once, whatever the number of targets that need it.
 wheel: $(TEST_STAMP)
@@ -470,6 +470,13 @@ define install
 @rm -rf build/wheels/$(1)
 @$(call maturin,$(1)) --release -o build/wheels/$(1)
 @$(1)/bin/python $(pip_install) build/wheels/$(1)/*.whl
+endef
+
+define simulated_wheel
+@echo "building the wheel for $(SIMULATED_VENV)"
+@rm -rf build/wheels/$(SIMULATED_VENV)
+@$(call maturin,$(SIMULATED_VENV)) --profile dev -o build/wheels/$(SIMULATED_VENV)
+@$(SIMULATED_VENV)/bin/python $(pip_install) build/wheels/$(SIMULATED_VENV)/*.whl
 endef
 
 define venv

@@ -416,7 +416,7 @@ def built(crate: str, profile: str = "dev", build: bool = True) -> Path:
     environment = {
         **os.environ,
         "CARGO_TARGET_DIR": str(target),
-        "PYO3_PYTHON": sys.executable,
+        "PYO3_PYTHON": os.environ.get("PYO3_PYTHON", sys.executable),
         "PYO3_ENVIRONMENT_SIGNATURE": "{}-{}.{}-{}bit".format(
             sys.implementation.name, *sys.version_info[:2], 64 if sys.maxsize > 2**32 else 32
         ),

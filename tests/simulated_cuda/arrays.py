@@ -116,6 +116,15 @@ def overwrite(x, value=99) -> None:
         x[...] = value
 
 
+def empty_pools() -> None:
+    """Give back what the pools of PyTorch and CuPy keep: what is freed next is what they hand out."""
+    finish()
+    torch.cuda.empty_cache()
+    for index in range(len(GPUS)):
+        with cupy.cuda.Device(index):
+            cupy.get_default_memory_pool().free_all_blocks()
+
+
 def current() -> tuple:
     """The current devices and streams of the thread."""
     return (

@@ -1,5 +1,6 @@
 """The tests of this folder need two CUDA devices, simulated or real."""
 
+import os
 import pathlib
 
 import pytest
@@ -12,6 +13,8 @@ def why_not():
     try:
         import arrays
     except Exception as error:
+        if os.environ.get("SIMULATED_CUDA"):
+            raise
         return f"{type(error).__name__}: {error}"
     return None if len(arrays.GPUS) > 1 else "one device"
 

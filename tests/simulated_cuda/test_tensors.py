@@ -24,6 +24,7 @@ def test_a_consumer_waits_for_the_stream_that_wrote_a_tensor(source, target):
 
 @pairs
 def test_the_memory_of_a_tensor_is_not_used_again_while_a_consumer_reads_it(source, target):
+    arrays.empty_pools()
     x = arrays.make(source, VALUES)
     at, tensor = arrays.address(x), ab.Tensor(x)
     del x

@@ -92,6 +92,20 @@ def place(x) -> str:
     return "jax:cpu" if device.platform == "cpu" else f"jax:{device.id}"
 
 
+def expected_place(source: str, target: str, device: str | None) -> str:
+    """Where the result of a conversion belongs: where it is asked for, else where the source is."""
+    here = split(source)[1]
+    if target == "numpy":
+        return "numpy"
+    if device == "host":
+        return f"{target}:cpu"
+    if device is not None:
+        return f"{target}:{device[-1]}"
+    if here.isdigit():
+        return f"{target}:{here}"
+    return f"cupy:{cupy.cuda.runtime.getDevice()}" if target == "cupy" else f"{target}:cpu"
+
+
 def address(x) -> int:
     if isinstance(x, torch.Tensor):
         return x.data_ptr()
@@ -117,7 +131,7 @@ def overwrite(x, value=99) -> None:
 
 
 def empty_pools() -> None:
-    """Give back what the pools of PyTorch and CuPy keep: what is freed next is what they hand out."""
+    """Empty the pools of PyTorch and CuPy, so that they hand out what is freed next."""
     finish()
     torch.cuda.empty_cache()
     for index in range(len(GPUS)):

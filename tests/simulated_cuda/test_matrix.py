@@ -25,20 +25,6 @@ CASES = [
 ]
 
 
-def expected_place(source, target, device):
-    """Where the result belongs: where it is asked for, else where the source is."""
-    here = arrays.split(source)[1]
-    if target == "numpy":
-        return "numpy"
-    if device == "host":
-        return f"{target}:cpu"
-    if device is not None:
-        return f"{target}:{device[-1]}"
-    if here != "cpu":
-        return f"{target}:{here}"
-    return "cupy:0" if target == "cupy" else f"{target}:cpu"
-
-
 def said(record):
     return record.route, record.how, record.via, record.device
 
@@ -81,6 +67,6 @@ def test_a_conversion_keeps_every_rule(source, target, copy, dtype, device):
     got = arrays.host(y)
     np.testing.assert_array_equal(got, VALUES)
     assert got.dtype == (dtype or "float32")
-    assert arrays.place(y) == expected_place(source, target, device)
+    assert arrays.place(y) == arrays.expected_place(source, target, device)
     if shared:
         np.testing.assert_array_equal(arrays.host(x), VALUES)

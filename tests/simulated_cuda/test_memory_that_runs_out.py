@@ -158,3 +158,28 @@ def test_the_slices_of_a_stack_are_joined_where_there_is_room_after_a_clear():
     print(ab.stack_slices(slices, "cupy", gpu_id=0).shape)
     """
     assert run(code) == "(2, 10, 1048576)"
+
+
+@needs_a_limit
+@pytest.mark.parametrize("other", ["torch", "cupy"])
+def test_a_call_is_split_while_another_framework_has_the_memory(other):
+    framework = {"torch": "cupy", "cupy": "torch"}[other]
+    code = f"""
+    kept = {{
+        "torch": lambda: torch.ones(30 * M, dtype=torch.uint8, device="cuda"),
+        "cupy": lambda: cupy.ones(30 * M, "u1"),
+    }}["{other}"]()
+    lengths = []
+
+    @ab.{framework}(gpu_id=0)
+    def more(x):
+        lengths.append(len(x))
+        return (x + 1) * 2 + (x + 3)
+
+    image = np.arange(16, dtype="u1").repeat(M).reshape(16, M)
+    y = more(image)
+    place = y.device if "{framework}" == "torch" else "cuda:%d" % y.device.id
+    values = ab.convert(y, "numpy")
+    print(place, max(lengths), min(lengths) < 16, (values == image * 3 + 5).all(), int(kept.min()))
+    """
+    assert run(code) == "cuda:0 16 True True 1"

@@ -101,6 +101,32 @@ def test_process_slices_makes_the_device_of_the_image_current():
     np.testing.assert_array_equal(arrays.host(y).ravel(), VALUES * 2)
 
 
+@pytest.mark.parametrize("layout", ["transposed", "strided", "broadcast"])
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [("cupy:0", "cupy"), ("cupy:1", "cupy"), ("torch:0", "cupy"), ("cupy:0", "torch")],
+)
+def test_a_strided_array_moves_in_order(source, target, layout):
+    there = 1 - int(source[-1])
+    base = arrays.just_written(source, np.arange(4096, dtype="float32").reshape(64, 64))
+    views = {
+        "transposed": lambda x: x.T,
+        "strided": lambda x: x[:, ::2],
+        "broadcast": lambda x: (
+            torch.broadcast_to(x, (2, 64, 64))
+            if isinstance(x, torch.Tensor)
+            else (cupy if isinstance(x, cupy.ndarray) else np).broadcast_to(x, (2, 64, 64))
+        ),
+    }
+    view = views[layout]
+    y = ab.convert(view(base), target, device=f"cuda:{there}")
+    arrays.overwrite(base)
+    assert arrays.place(y) == f"{target}:{there}"
+    np.testing.assert_array_equal(
+        arrays.host(y), view(np.arange(1, 4097, dtype="float32").reshape(64, 64))
+    )
+
+
 def test_slices_on_several_devices_are_stacked_in_order():
     slices = [arrays.make(f"cupy:{index}", VALUES.reshape(2, 3)) for index in (0, 1)]
     for one in slices:

@@ -214,8 +214,8 @@ def implementation(name: str, op) -> Callable:
 
 
 def copy_(keys, self, source, non_blocking=False):
-    """Copies to another dtype or layout on one device need a kernel. The others are PyTorch's."""
-    if is_cuda(self) and is_cuda(source) and self.device == source.device:
+    """Copies to another dtype or layout need a kernel. The others are PyTorch's."""
+    if is_cuda(self) and is_cuda(source):
         if self.numel() == 0:
             return self
         is_memcpy = (
@@ -228,7 +228,13 @@ def copy_(keys, self, source, non_blocking=False):
         )
         if not is_memcpy:
             to, from_ = alias(self), alias(source)
-            put("copy_", self.device, [source], [self], lambda: to.copy_(from_))
+            # The kernel runs on the source's device, in order with the other one's stream.
+            here, there = (torch.cuda.current_stream(x.device) for x in (self, source))
+            if here != there:
+                there.wait_stream(here)
+            put("copy_", source.device, [source], [self], lambda: to.copy_(from_))
+            if here != there:
+                here.wait_stream(there)
             return self
     return own["copy_"].call_boxed(keys, self, source, non_blocking)
 

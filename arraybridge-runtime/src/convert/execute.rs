@@ -408,6 +408,13 @@ impl<'py> Run<'py> {
             return Err(errors::no_way_to(self.pair.target.framework, self.plan.device));
         };
         let (target, from, to) = (self.pair.target, self.plan.from, self.plan.device);
+        // CuPy's copy from another device makes a strided array contiguous first, on that device's stream, for which
+        // the stream of the copy does not wait.
+        let contiguous = match !op.names("device") && is_strided(array) {
+            true => Some(self.copied(array, Whose::Target)?),
+            false => None,
+        };
+        let array = contiguous.as_ref().unwrap_or(array);
         let made = cleanup::with_room(self.py(), to, || {
             streams::between(target, (from, to), || {
                 target.within(to, |object| {
@@ -578,6 +585,13 @@ impl<'py> Run<'py> {
         }
         Ok(capsule)
     }
+}
+
+/// Returns whether an array on an accelerator says that it is not contiguous.
+fn is_strided(array: &Bound<'_, PyAny>) -> bool {
+    let interface = array.getattr(pyo3::intern!(array.py(), "__cuda_array_interface__"));
+    let strides = interface.and_then(|interface| interface.get_item("strides"));
+    strides.is_ok_and(|strides| !strides.is_none())
 }
 
 /// Makes a framework's array of host memory: by the steps that a plan has for memory that nobody else

@@ -23,6 +23,13 @@ pub struct Op<const N: usize> {
     pub call: for<'py> fn(&Bound<'py, PyAny>, Scope<'_, 'py, N>) -> Outcome<'py>,
 }
 
+impl<const N: usize> Op<N> {
+    /// Returns whether the expression uses a name.
+    pub fn names(&self, name: &str) -> bool {
+        self.source.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == name)
+    }
+}
+
 impl<const N: usize> std::fmt::Debug for Op<N> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.source)

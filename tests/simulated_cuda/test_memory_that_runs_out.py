@@ -176,10 +176,10 @@ def test_a_call_is_split_while_another_framework_has_the_memory(other):
         lengths.append(len(x))
         return (x + 1) * 2 + (x + 3)
 
-    image = np.arange(8, dtype="u1").repeat(M).reshape(8, M)
+    image = np.arange(9, dtype="u1").repeat(M).reshape(9, M)
     y = more(image)
     place = y.device if "{framework}" == "torch" else "cuda:%d" % y.device.id
     values = ab.convert(y, "numpy")
-    print(place, max(lengths), min(lengths) < 8, (values == image * 3 + 5).all(), kept[0].item())
+    print(place, max(lengths), min(lengths) < 9, (values == image * 3 + 5).all(), kept[0].item())
     """
-    assert run(code) == "cuda:0 8 True True 1"
+    assert run(code) == "cuda:0 9 True True 1"

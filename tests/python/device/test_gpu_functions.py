@@ -198,36 +198,3 @@ def test_memory_that_cannot_be_had_is_an_error_that_the_ladder_knows(ext):
 def test_a_call_without_a_stream_has_the_device_of_its_array(ext):
     need("torch")
     assert ext.device_of(make("torch", IMAGE)) == "accelerator:0"
-
-
-@pytest.mark.parametrize("lender", ["torch", "cupy"])
-def test_memory_that_a_function_borrowed_may_be_overwritten_after_the_call(ext, lender):
-    need("cupy", "torch")
-    import cupy
-    import torch
-
-    with torch.cuda.stream(torch.cuda.Stream()), cupy.cuda.Stream(non_blocking=True):
-        x = make(lender, IMAGE)
-        x += 1
-        # A result for the lender would be ordered with its stream anyway.
-        tensor = ext.device_tensor(x)
-        x.fill_(-1) if lender == "torch" else x.fill(-1)
-        assert (host("cupy", ab.convert(tensor, "cupy")) == IMAGE + 1).all()
-
-
-def test_memory_is_freed_in_the_order_of_its_own_stream_which_it_keeps_alive(ext):
-    need("cupy")
-    import cupy
-
-    used = cupy.cuda.runtime.memGetInfo()[0]
-    with cupy.cuda.Stream(non_blocking=True) as stream:
-        arrays = [ext.device_copy(make("cupy", IMAGE)) for _ in range(3)]
-        twice = [array * 2 for array in arrays]
-    del stream
-    arrays.clear()
-    gc.collect()
-    assert all((host("cupy", array) == IMAGE * 2).all() for array in twice)
-    twice.clear()
-    cupy.get_default_memory_pool().free_all_blocks()
-    cupy.cuda.Device().synchronize()
-    assert cupy.cuda.runtime.memGetInfo()[0] >= used

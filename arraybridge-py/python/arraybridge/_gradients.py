@@ -102,10 +102,7 @@ def call(
     """Return the result of a call; ``NotImplemented`` if no gradient flows through it."""
     code, framework, name, by_hand = function
     if by_hand is not None and kwargs:
-        # `backward` gives one gradient for each parameter. Without a signature, they stay as given.
-        with contextlib.suppress(TypeError, ValueError):
-            bound = inspect.signature(code).bind(*args, **kwargs)
-            args, kwargs = bound.args, bound.kwargs
+        args, kwargs = _as_positional(code, args, kwargs)
     given = (args, kwargs or {})
     callers = []
     for caller in _callers():
@@ -147,6 +144,18 @@ def call(
         places.name(error)
         raise
     return results_tree(results)
+
+
+def _as_positional(code: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """Return the arguments by position, since ``backward`` gives one gradient for each parameter.
+
+    Without a signature, they stay as given.
+    """
+    try:
+        bound = inspect.signature(code).bind(*args, **kwargs)
+    except (TypeError, ValueError):
+        return args, kwargs
+    return bound.args, bound.kwargs
 
 
 _HERE = object()

@@ -102,7 +102,9 @@ def in_graph(
 
         wanted = kwargs.get("dtype_conversion")
         wanted = conversion if wanted is None else wanted
-        fits = not kwargs.get("slice_by_slice") and _all_fit(args, torch) and _all_fit(kwargs, torch)
+        fits = (
+            not kwargs.get("slice_by_slice") and _all_fit(args, torch) and _all_fit(kwargs, torch)
+        )
         given = {name: value for name, value in kwargs.items() if name not in _ADDED}
         if is_plain and fits:
             result = function(*args, **given)

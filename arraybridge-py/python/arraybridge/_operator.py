@@ -306,7 +306,10 @@ def _operator() -> Callable[..., Any]:
         return None, [by_place[at] for at in range(len(arrays))]
 
     op = torch.library.custom_op(
-        "arraybridge::call", compute, mutates_args=(), schema="(str key, Tensor[] arrays) -> Tensor[]"
+        "arraybridge::call",
+        compute,
+        mutates_args=(),
+        schema="(str key, Tensor[] arrays) -> Tensor[]",
     )
     op.register_fake(fake)
     op.register_autograd(gradients, setup_context=save)

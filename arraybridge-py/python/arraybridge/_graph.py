@@ -100,23 +100,23 @@ def in_graph(
 
         from . import _operator
 
+        if not is_plain:
+            # Before anything that Dynamo may not be able to read.
+            _leave()
         wanted = kwargs.get("dtype_conversion")
         wanted = conversion if wanted is None else wanted
-        fits = (
-            not kwargs.get("slice_by_slice") and _all_fit(args, torch) and _all_fit(kwargs, torch)
-        )
         given = {name: value for name, value in kwargs.items() if name not in _ADDED}
-        if is_plain and fits:
-            result = function(*args, **given)
-        elif candidate is not None and fits:
+        planned = None
+        if kwargs.get("slice_by_slice") or not (_all_fit(args, torch) and _all_fit(given, torch)):
+            pass
+        elif is_plain:
+            planned = (function(*args, **given),)
+        elif candidate is not None:
             planned = _operator.call(candidate.number, args, given, torch)
-            if planned is None:
-                _leave()
-                return left(declared, *args, **kwargs)
-            result = planned[0]
-        else:
+        if planned is None:
             _leave()
             return left(declared, *args, **kwargs)
+        result = planned[0]
         lead = _first((*args, *given.values()), torch)
         return result if lead is None else _finished(result, lead, wanted, name, torch)
 

@@ -128,7 +128,10 @@ def registry() -> dict[str, int]:
 
 def plate(folder: Path) -> Path:
     """A synthetic plate with wells, channels and z-planes."""
-    from openhcs.tests.generators.generate_synthetic_data import SyntheticMicroscopyGenerator
+    try:
+        from openhcs.demo.synthetic_data import SyntheticMicroscopyGenerator
+    except ImportError:  # 0.5
+        from openhcs.tests.generators.generate_synthetic_data import SyntheticMicroscopyGenerator
 
     np.random.seed(0)
     SyntheticMicroscopyGenerator(
@@ -175,16 +178,19 @@ def pipeline(folder: Path) -> dict[str, np.ndarray]:
     progress: queue.Queue = queue.Queue()
     set_progress_queue(progress)
     compiled = orchestrator.compile_pipelines(pipeline_definition=steps)
+    if isinstance(compiled, dict):  # 0.5
+        names = ("pipeline_definition", "compiled_contexts", "worker_assignments")
+        bundle = {"pipeline_definition": steps, **{k: compiled[k] for k in names if k in compiled}}
+    else:
+        bundle = {"execution_bundle": compiled}
     done = orchestrator.execute_compiled_plate(
-        pipeline_definition=compiled.get("pipeline_definition", steps),
-        compiled_contexts=compiled["compiled_contexts"],
+        **bundle,
         max_workers=1,
         progress_queue=progress,
         progress_context={"execution_id": "1", "plate_id": str(folder)},
-        worker_assignments=compiled["worker_assignments"],
     )
-    failed = {k: v for k, v in done.items() if isinstance(v, dict) and v.get("status") == "error"}
-    if failed:
+    failed = {k: v for k, v in done.items() if "success" not in str(v).lower()}
+    if failed or not done:
         raise RuntimeError(str(failed)[:LONGEST])
     written = sorted(set(folder.parent.rglob("*.tif*")) - before)
     root = folder.parent

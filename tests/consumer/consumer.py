@@ -1,9 +1,10 @@
 """Compare OpenHCS with this package to OpenHCS with the original arraybridge.
 
-    python tests/consumer/consumer.py --upstream FOLDER --out FOLDER
+    python tests/consumer/consumer.py --upstream FOLDER --images FOLDER --out FOLDER --version 0.8.6
 
-Both run `work.py` in this environment, which has this package; FOLDER has the original one. Each
-difference must be among `EXPLAINED`. The status is 1 if one is not, or if a part does not run.
+Both run `work.py` in this environment, which has this package and that version of OpenHCS; the
+first FOLDER has the original package. Each difference must be among `EXPLAINED`. The status is 1 if
+one is not, or if a part does not run.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ def run(out: Path, options: argparse.Namespace, *folders: Path) -> tuple[dict, d
         "OPENHCS_CPU_ONLY": "true",
         "PYTHONFAULTHANDLER": "1",
         "PYTHONPATH": os.pathsep.join(map(str, folders)),
-        # PoCL compiles kernels for minutes. Both runs find what is compiled already.
-        "POCL_CACHE_DIR": str(out.parent / "pocl"),
+        # PoCL compiles kernels for minutes. All runs find what is compiled already.
+        "POCL_CACHE_DIR": str(options.out.absolute() / "pocl"),
     }
     with open(out / "log.txt", "w") as log:
         command = [sys.executable, str(WORK), str(out), str(options.images), str(options.every)]
@@ -130,13 +131,15 @@ def main() -> int:
         "--ours", type=Path, help="a folder with this package, instead of the environment's"
     )
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--version", required=True, help="of OpenHCS in this environment")
     parser.add_argument("--images", type=Path, required=True, help="a folder with StarDist's wheel")
     parser.add_argument("--every", type=int, default=1, help="call one of so many functions")
     parser.add_argument("--without", nargs="*", default=[], help="packages that are hidden")
     options = parser.parse_args()
-    out = options.out.absolute()
+    out = options.out.absolute() / options.version
     their_report, theirs = run(out / "upstream", options, options.upstream.absolute())
     report, ours = run(out / "ours", options, *([options.ours.absolute()] if options.ours else []))
+    print(f"OpenHCS {options.version}")
     print(f"upstream: {their_report['arraybridge']}\nours:     {report['arraybridge']}")
     counts = compare(theirs, ours)
     missing = {name: error for name, error in report["names"].items() if error}

@@ -102,6 +102,13 @@ class PreserveInputDtypeConfig(DtypeConversionConfig):
 PRESERVE_INPUT_DTYPE_CONFIG = PreserveInputDtypeConfig()
 
 
+_KEYWORDS = (DtypeConversionConfig, SliceBySliceRuntimeParameter) if _Keyword is not ABC else ()
+ANNOTATIONS = {each.require_parameter_name(): each.annotation_type() for each in _KEYWORDS}
+"""The types of the keywords in the signatures of functions that are declared from now on.
+
+Pydantic takes no such signature, so it has none where OpenHCS cannot be."""
+
+
 def _create_dtype_wrapper(
     func: Callable[..., Any], mem_type: str, func_name: str | None = None
 ) -> Callable[..., Any]:

@@ -27,6 +27,8 @@ EXPLAINED = {
     "dtype": "the result has the dtype of the image, or the function's own where it is a mask",
     "rounded": "the result has the image's integer dtype, and the original's is a float",
     "scale": "values are rounded and clamped; the original stretches them to the dtype's range",
+    "by one": "values are rounded, and the original truncates them",
+    "ours raised ResultCollapsedError": "rounding would make the result black",
     "ours works": "the original package fails",
 }
 
@@ -84,6 +86,8 @@ def difference(theirs, ours) -> str | None:
     pairs = list(zip(a, b, strict=True))
     if all(np.array_equal(x, y, equal_nan=x.dtype.kind in "fc") for x, y in pairs):
         return None if all(x.dtype == y.dtype for x, y in pairs) else "dtype"
+    if all(is_near(x, y) for x, y in pairs):
+        return "by one"
     if any(is_stretched(x, y) for x, y in pairs):
         return "scale"
     if all(is_rounded(x, y) for x, y in pairs):
@@ -91,12 +95,22 @@ def difference(theirs, ours) -> str | None:
     return "values"
 
 
+def is_near(theirs: np.ndarray, ours: np.ndarray) -> bool:
+    """Whether integers of one dtype differ by at most one."""
+    if theirs.dtype.kind not in "iu" or ours.dtype != theirs.dtype:
+        return False
+    return np.abs(theirs.astype("float64") - ours.astype("float64")).max(initial=0) <= 1
+
+
 def is_stretched(theirs: np.ndarray, ours: np.ndarray) -> bool:
-    """Whether the original's result reaches from end to end of its integer dtype, and ours not."""
+    """Whether the original's result reaches from end to end of its integer dtype, and ours not.
+
+    A result that rounding made black is not among them.
+    """
     if theirs.dtype.kind not in "iu" or ours.dtype != theirs.dtype or not theirs.size:
         return False
     ends = np.iinfo(theirs.dtype)
-    return theirs.min() == 0 and theirs.max() == ends.max and ours.max() < ends.max
+    return theirs.min() == 0 and theirs.max() == ends.max and 1 < ours.max() < ends.max
 
 
 def is_rounded(theirs: np.ndarray, ours: np.ndarray) -> bool:

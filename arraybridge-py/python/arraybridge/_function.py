@@ -70,7 +70,12 @@ def extended(
     ends = bool(parameters) and parameters[-1].kind is inspect.Parameter.VAR_KEYWORD
     last = [parameters.pop()] if ends else []
     keyword = inspect.Parameter.KEYWORD_ONLY
-    parameters += [inspect.Parameter(name, keyword, default=default) for name, default in added]
+    # Where a program uses the original package's configurations, it looks for their types here.
+    configs = sys.modules.get(f"{__package__}.compat.configs")
+    types_of: dict[str, Any] = getattr(configs, "ANNOTATIONS", {})
+    for name, default in added:
+        annotation = types_of.get(name, inspect.Parameter.empty)
+        parameters.append(inspect.Parameter(name, keyword, default=default, annotation=annotation))
     return signature.replace(parameters=[*parameters, *last])
 
 

@@ -18,7 +18,8 @@ SIMULATED_VENV := .venv-simulated
 DOCS_VENV := .venv-docs
 DASK_VENV := .venv-dask
 RAY_VENV := .venv-ray
-CONSUMER_VENV := .venv-consumer
+OPENHCS := 0.5.15 0.8.6
+CONSUMERS := $(OPENHCS:%=.venv-consumer-%)
 UPSTREAM := build/upstream
 CUPY := build/cupy
 IMAGES := build/images
@@ -40,7 +41,7 @@ SEVENTH_STAMP := $(call stamp,$(SEVENTH_VENV),tests/seventh/requirements.txt)
 TABLES_STAMP := $(call stamp,$(TABLES_VENV),tables/requirements.txt)
 GPU_STAMP := $(call stamp,$(GPU_VENV),tests/gpu/requirements.txt)
 SIMULATED_STAMP := $(call stamp,$(SIMULATED_VENV),tests/simulated_cuda/requirements.txt)
-CONSUMER_STAMP := $(call stamp,$(CONSUMER_VENV),tests/consumer/requirements.txt)
+CONSUMER_STAMPS := $(foreach version,$(OPENHCS),$(call stamp,.venv-consumer-$(version),tests/consumer/requirements-$(version).txt))
 OLDEST_STAMP := $(call stamp,$(OLDEST_VENV),tests/requirements-oldest.txt)
 DOCS_STAMP := $(call stamp,$(DOCS_VENV),docs/requirements.txt)
 DASK_STAMP := $(call stamp,$(DASK_VENV),examples/dask/requirements.txt)
@@ -58,7 +59,7 @@ PYTEST := -m pytest -n 2 --dist loadfile
 
 .NOTPARALLEL:
 .PHONY: help demo demo-all pipeline gallery test test-rust test-cupy test-python test-without-shortcuts test-oldest test-newest wheel wheels seventh tables gpu \
-	gpu-wheel simulated-cuda simulated-wheel simulated-calls test-simulated-gpu mutants-simulated-gpu examples consumer upstream dask ray docs screenshots figures mutants sanitize sanitize-threads sanitize-python valgrind miri lifetime soak fuzz conformance supply-chain public-api bench authors workloads lint platforms clean
+	gpu-wheel simulated-cuda simulated-wheel simulated-calls test-simulated-gpu mutants-simulated-gpu examples consumer $(OPENHCS:%=consumer-%) upstream dask ray docs screenshots figures mutants sanitize sanitize-threads sanitize-python valgrind miri lifetime soak fuzz conformance supply-chain public-api bench authors workloads lint platforms clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 24
@@ -320,22 +321,26 @@ examples: wheel $(OPENCL_ENV) ## build and test the crates under examples/
 	@$(VENV)/bin/python -m pip install --quiet -r examples/requirements.txt
 	@$(with_opencl) $(VENV)/bin/python -m pytest $(EXAMPLES:%=examples/%/tests) examples/tests
 
-# OpenHCS is large, and has its own environment. The wheel takes the place of the arraybridge that it installs:
-# a module that only the original has would otherwise stay, and be imported.
-# The first run compiles OpenCL kernels for minutes. `make consumer CONSUMER="--every 10"` calls fewer functions.
+# OpenHCS is large, and each version has its own environment. The wheel takes the place of the arraybridge that it
+# installs: a module that only the original has would otherwise stay, and be imported.
+# The first run compiles OpenCL kernels for minutes. `make consumer CONSUMER="--every 10"` calls fewer functions,
+# `make consumer OPENHCS=0.8.6` runs one version, and `make consumer WHEEL=PATH` takes that wheel.
 CONSUMER ?=
 
-consumer: $(CONSUMER_STAMP) $(OPENCL_ENV) $(IMAGES)/.stamp ## OpenHCS with this package, compared with the original
-	@$(CONSUMER_VENV)/bin/python -m pip uninstall --quiet --yes arraybridge
-	$(call install,$(CONSUMER_VENV))
-	@$(CONSUMER_VENV)/bin/python -m pip install --quiet --no-deps --upgrade \
-	--target build/consumer/original arraybridge==0.2.11
-	@$(with_opencl) $(CONSUMER_VENV)/bin/python tests/consumer/consumer.py \
-	--upstream build/consumer/original --images $(IMAGES) --out build/consumer $(CONSUMER)
+consumer: $(OPENHCS:%=consumer-%) ## OpenHCS with this package, compared with the original
+
+$(OPENHCS:%=consumer-%): consumer-%: $(CONSUMER_STAMPS) $(OPENCL_ENV) $(IMAGES)/.stamp
+	@.venv-consumer-$*/bin/python -m pip uninstall --quiet --yes arraybridge
+	$(if $(WHEEL),@.venv-consumer-$*/bin/python $(pip_install) $(WHEEL),$(call install,.venv-consumer-$*))
+	@.venv-consumer-$*/bin/python -m pip install --quiet --no-deps --upgrade --target build/consumer/$*/original \
+	$$(grep '^arraybridge==' tests/consumer/requirements-$*.txt)
+	@$(with_opencl) .venv-consumer-$*/bin/python tests/consumer/consumer.py --version $* \
+	--upstream build/consumer/$*/original --images $(IMAGES) --out build/consumer $(CONSUMER)
 
 # The sdists have the tests. The examples of the documentation are compared with the package itself.
 upstream: wheel $(OPENCL_ENV) $(UPSTREAM)/.stamp ## the original package's tests and its documentation's examples
-	@for version in 0.2.8 0.2.11; do \
+	@$(VENV)/bin/python -m pip install --quiet dill
+	@for version in 0.2.8 0.2.11 0.5.2; do \
 		$(VENV)/bin/python -m pip download --quiet --no-deps --no-binary=:all: --dest build/sdists \
 		arraybridge==$$version; \
 	done
@@ -461,7 +466,7 @@ platforms: ## check that the package compiles for other platforms (needs rustup)
 	@PYO3_CONFIG_FILE=$(CURDIR)/build/cp314t.txt $(CARGO) check --quiet --target-dir build/cp314t -p arraybridge-py
 
 clean: ## remove everything that make and the builds created
-	rm -rf build target $(VENV) $(DEMO_VENV) $(SEVENTH_VENV) $(TABLES_VENV) $(OLDEST_VENV) $(GPU_VENV) $(SIMULATED_VENV) $(DOCS_VENV) $(DASK_VENV) $(RAY_VENV) $(CONSUMER_VENV) \
+	rm -rf build target $(VENV) $(DEMO_VENV) $(SEVENTH_VENV) $(TABLES_VENV) $(OLDEST_VENV) $(GPU_VENV) $(SIMULATED_VENV) $(DOCS_VENV) $(DASK_VENV) $(RAY_VENV) $(CONSUMERS) \
 		.pytest_cache .hypothesis
 
 # Build the wheel for an environment and install it there, as a user would.
@@ -498,7 +503,7 @@ NEWER_PYTHON = $(shell $(GIVEN_PYTHON) -c 'import sys; sys.exit(sys.version_info
 
 $(SIMULATED_STAMP): PYTHON = $(NEWER_PYTHON)
 $(SIMULATED_STAMP): ; $(call venv,$(SIMULATED_VENV),tests/simulated_cuda/requirements.txt,--no-deps --no-compile)
-$(CONSUMER_STAMP): ; $(call venv,$(CONSUMER_VENV),tests/consumer/requirements.txt)
+$(CONSUMER_STAMPS): ; $(call venv,$(@D),$(@D:.venv-consumer-%=tests/consumer/requirements-%.txt))
 $(OLDEST_STAMP): ; $(call venv,$(OLDEST_VENV),tests/requirements-oldest.txt)
 
 $(DOCS_STAMP): ; $(call venv,$(DOCS_VENV),docs/requirements.txt)

@@ -1,9 +1,10 @@
 """Compare OpenHCS with this package to OpenHCS with the original arraybridge.
 
-    python tests/consumer/consumer.py --upstream FOLDER --out FOLDER
+    python tests/consumer/consumer.py --upstream FOLDER --images FOLDER --out FOLDER --version 0.8.6
 
-Both run `work.py` in this environment, which has this package; FOLDER has the original one. Each
-difference must be among `EXPLAINED`. The status is 1 if one is not, or if a part does not run.
+Both run `work.py` in this environment, which has this package and that version of OpenHCS; the
+first FOLDER has the original package. Each difference must be among `EXPLAINED`. The status is 1 if
+one is not, or if a part does not run.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ EXPLAINED = {
     "dtype": "the result has the dtype of the image, or the function's own where it is a mask",
     "rounded": "the result has the image's integer dtype, and the original's is a float",
     "scale": "values are rounded and clamped; the original stretches them to the dtype's range",
+    "by one": "values are rounded, and the original truncates them",
+    "ours raised ResultCollapsedError": "rounding would make the result black",
     "ours works": "the original package fails",
 }
 
@@ -45,8 +48,8 @@ def run(out: Path, options: argparse.Namespace, *folders: Path) -> tuple[dict, d
         "OPENHCS_CPU_ONLY": "true",
         "PYTHONFAULTHANDLER": "1",
         "PYTHONPATH": os.pathsep.join(map(str, folders)),
-        # PoCL compiles kernels for minutes. Both runs find what is compiled already.
-        "POCL_CACHE_DIR": str(out.parent / "pocl"),
+        # PoCL compiles kernels for minutes. All runs find what is compiled already.
+        "POCL_CACHE_DIR": str(options.out.absolute() / "pocl"),
     }
     with open(out / "log.txt", "w") as log:
         command = [sys.executable, str(WORK), str(out), str(options.images), str(options.every)]
@@ -83,6 +86,8 @@ def difference(theirs, ours) -> str | None:
     pairs = list(zip(a, b, strict=True))
     if all(np.array_equal(x, y, equal_nan=x.dtype.kind in "fc") for x, y in pairs):
         return None if all(x.dtype == y.dtype for x, y in pairs) else "dtype"
+    if all(is_near(x, y) for x, y in pairs):
+        return "by one"
     if any(is_stretched(x, y) for x, y in pairs):
         return "scale"
     if all(is_rounded(x, y) for x, y in pairs):
@@ -90,12 +95,22 @@ def difference(theirs, ours) -> str | None:
     return "values"
 
 
+def is_near(theirs: np.ndarray, ours: np.ndarray) -> bool:
+    """Whether integers of one dtype differ by at most one."""
+    if theirs.dtype.kind not in "iu" or ours.dtype != theirs.dtype:
+        return False
+    return np.abs(theirs.astype("float64") - ours.astype("float64")).max(initial=0) <= 1
+
+
 def is_stretched(theirs: np.ndarray, ours: np.ndarray) -> bool:
-    """Whether the original's result reaches from end to end of its integer dtype, and ours not."""
+    """Whether the original's result reaches from end to end of its integer dtype, and ours not.
+
+    A result that rounding made black is not among them.
+    """
     if theirs.dtype.kind not in "iu" or ours.dtype != theirs.dtype or not theirs.size:
         return False
     ends = np.iinfo(theirs.dtype)
-    return theirs.min() == 0 and theirs.max() == ends.max and ours.max() < ends.max
+    return theirs.min() == 0 and theirs.max() == ends.max and 1 < ours.max() < ends.max
 
 
 def is_rounded(theirs: np.ndarray, ours: np.ndarray) -> bool:
@@ -130,13 +145,15 @@ def main() -> int:
         "--ours", type=Path, help="a folder with this package, instead of the environment's"
     )
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--version", required=True, help="of OpenHCS in this environment")
     parser.add_argument("--images", type=Path, required=True, help="a folder with StarDist's wheel")
     parser.add_argument("--every", type=int, default=1, help="call one of so many functions")
     parser.add_argument("--without", nargs="*", default=[], help="packages that are hidden")
     options = parser.parse_args()
-    out = options.out.absolute()
+    out = options.out.absolute() / options.version
     their_report, theirs = run(out / "upstream", options, options.upstream.absolute())
     report, ours = run(out / "ours", options, *([options.ours.absolute()] if options.ours else []))
+    print(f"OpenHCS {options.version}")
     print(f"upstream: {their_report['arraybridge']}\nours:     {report['arraybridge']}")
     counts = compare(theirs, ours)
     missing = {name: error for name, error in report["names"].items() if error}

@@ -8,6 +8,7 @@ with ours and with the original package. The packages are hidden.
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import io
 import json
@@ -15,6 +16,7 @@ import logging
 import multiprocessing
 import os
 import pickle
+import pkgutil
 import queue
 import re
 import sys
@@ -32,6 +34,7 @@ LONGEST = 2000
 SIZE = 32
 # Not called, because of what pyclesperanto 0.25.1 itself does.
 WRITES_PAST_ITS_RESULT = {"pyclesperanto:sum_reduction_x"}
+GAUSSIAN = re.compile(r"skimage:(filters\.)?gaussian")
 LEAVES_MEMORY_AS_IT_WAS = {
     "pyclesperanto:copy_horizontal_slice",
     "pyclesperanto:copy_slice",
@@ -128,7 +131,10 @@ def registry() -> dict[str, int]:
 
 def plate(folder: Path) -> Path:
     """A synthetic plate with wells, channels and z-planes."""
-    from openhcs.tests.generators.generate_synthetic_data import SyntheticMicroscopyGenerator
+    try:
+        from openhcs.demo.synthetic_data import SyntheticMicroscopyGenerator
+    except ImportError:  # 0.5
+        from openhcs.tests.generators.generate_synthetic_data import SyntheticMicroscopyGenerator
 
     np.random.seed(0)
     SyntheticMicroscopyGenerator(
@@ -144,51 +150,92 @@ def plate(folder: Path) -> Path:
     return folder
 
 
-def pipeline(folder: Path) -> dict[str, np.ndarray]:
-    """Compile and execute a pipeline on the plate. Return the images that it wrote."""
-    import tifffile
-    from objectstate import ensure_global_config_context
+def pipelines() -> dict[str, list]:
+    """Steps by name: integers, floats as they are, and floats with the dtype of the image."""
+    from arraybridge.decorators import DtypeConversion
+    from custom import fraction
     from openhcs.constants.constants import VariableComponents
-    from openhcs.core.config import GlobalPipelineConfig, LazyProcessingConfig
-    from openhcs.core.orchestrator.orchestrator import PipelineOrchestrator
-    from openhcs.core.progress import set_progress_queue
+    from openhcs.core.config import LazyDtypeConfig, LazyProcessingConfig
     from openhcs.core.steps.function_step import FunctionStep
+    from openhcs.processing.backends.lib_registry.registry_service import RegistryService
     from openhcs.processing.backends.processors.numpy_processor import (
         create_composite,
         create_projection,
         stack_percentile_normalize,
     )
 
-    settings = GlobalPipelineConfig(use_threading=True, num_workers=1)
-    ensure_global_config_context(GlobalPipelineConfig, settings)
-    orchestrator = PipelineOrchestrator(plate_path=folder).initialize()
     over_z = LazyProcessingConfig(variable_components=[VariableComponents.Z_INDEX])
     over_channels = LazyProcessingConfig(variable_components=[VariableComponents.CHANNEL])
     limits = {"low_percentile": 0.5, "high_percentile": 99.5}
-    steps = [
-        FunctionStep(func=(stack_percentile_normalize, limits), name="normalize"),
-        FunctionStep(func=create_projection, name="project", processing_config=over_z),
-        FunctionStep(func=create_composite, name="composite", processing_config=over_channels),
-    ]
+    registered = RegistryService.get_all_functions_with_metadata()
+    (gaussian,) = (registered[name].func for name in registered if GAUSSIAN.fullmatch(name))
+    stretched = LazyDtypeConfig(default_dtype_conversion=DtypeConversion.PRESERVE_INPUT)
+    return {
+        "integers": [
+            FunctionStep(func=(stack_percentile_normalize, limits), name="normalize"),
+            FunctionStep(func=create_projection, name="project", processing_config=over_z),
+            FunctionStep(func=create_composite, name="composite", processing_config=over_channels),
+        ],
+        "floats of the registry": [FunctionStep(func=(gaussian, {"sigma": 1.5}), name="blur")],
+        "floats of a user": [FunctionStep(func=fraction, name="fraction")],
+        "stretched, of the registry": [
+            FunctionStep(func=(gaussian, {"sigma": 1.5}), name="blur", dtype_config=stretched)
+        ],
+        "stretched, of a user": [
+            FunctionStep(func=fraction, name="fraction", dtype_config=stretched)
+        ],
+    }
+
+
+def pipeline(folder: Path, steps: list) -> dict[str, np.ndarray]:
+    """Compile and execute a pipeline on a plate. Return the images that it wrote."""
+    import tifffile
+    from objectstate import ensure_global_config_context
+    from openhcs.core.config import GlobalPipelineConfig
+    from openhcs.core.orchestrator.orchestrator import PipelineOrchestrator
+    from openhcs.core.progress import set_progress_queue
+
+    settings = GlobalPipelineConfig(use_threading=True, num_workers=1)
+    ensure_global_config_context(GlobalPipelineConfig, settings)
+    orchestrator = PipelineOrchestrator(plate_path=folder).initialize()
     before = set(folder.parent.rglob("*.tif*"))
     # The program that shows the progress would read this queue.
     progress: queue.Queue = queue.Queue()
     set_progress_queue(progress)
     compiled = orchestrator.compile_pipelines(pipeline_definition=steps)
+    if isinstance(compiled, dict):  # 0.5
+        names = ("pipeline_definition", "compiled_contexts", "worker_assignments")
+        bundle = {"pipeline_definition": steps, **{k: compiled[k] for k in names if k in compiled}}
+    else:
+        bundle = {"execution_bundle": compiled}
     done = orchestrator.execute_compiled_plate(
-        pipeline_definition=compiled.get("pipeline_definition", steps),
-        compiled_contexts=compiled["compiled_contexts"],
+        **bundle,
         max_workers=1,
         progress_queue=progress,
         progress_context={"execution_id": "1", "plate_id": str(folder)},
-        worker_assignments=compiled["worker_assignments"],
     )
-    failed = {k: v for k, v in done.items() if isinstance(v, dict) and v.get("status") == "error"}
-    if failed:
+    failed = {k: v for k, v in done.items() if "success" not in str(v).lower()}
+    if failed or not done:
         raise RuntimeError(str(failed)[:LONGEST])
     written = sorted(set(folder.parent.rglob("*.tif*")) - before)
     root = folder.parent
     return {str(path.relative_to(root)): np.asarray(tifffile.imread(path)) for path in written}
+
+
+def modules() -> dict[str, str]:
+    """Import every module of OpenHCS. Some need packages that are not here, with both packages."""
+    import openhcs
+
+    found = {}
+    for module in pkgutil.walk_packages(openhcs.__path__, "openhcs.", onerror=lambda name: None):
+        if module.name.endswith("__main__"):
+            continue
+        try:
+            importlib.import_module(module.name)
+            found[module.name] = "imported"
+        except BaseException as error:
+            found[module.name] = f"raised {type(error).__name__}"
+    return found
 
 
 def main(out: Path, folder: Path, every: int) -> None:
@@ -213,9 +260,11 @@ def main(out: Path, folder: Path, every: int) -> None:
     report["names"] = part("names", names)
     report["functions found"] = part("discovery", registry)
     values["functions"] = part("functions", lambda: dict(functions(images(folder), every)))
-    plates = part("plate", lambda: plate(out / "plates" / "plate"))
-    if plates:
-        values["pipeline"] = part("pipeline", lambda: pipeline(plates))
+    for name, steps in part("pipelines", pipelines).items():
+        folder = part("plate", lambda: plate(out / name / "plate"))  # noqa: B023
+        if folder:
+            values[name] = part(name, lambda: pipeline(folder, steps))  # noqa: B023
+    values["modules"] = part("modules", modules)
     (out / "values.pickle").write_bytes(pickle.dumps(values))
     (out / "report.json").write_text(json.dumps(report, indent=1))
 

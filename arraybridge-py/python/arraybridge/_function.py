@@ -40,12 +40,14 @@ def _code() -> types.CodeType:
 _CODE = _code()
 
 
-def function_of(declared: Any, function: types.FunctionType) -> Callable[..., Any]:
+def function_of(declared: Any, function: Any) -> Callable[..., Any]:
     """Return a function that calls ``declared`` and looks like ``function``.
 
-    Tracebacks and profiles show it at the first line of ``function``.
+    Tracebacks and profiles show it at the first line of ``function``, or of the function that this
+    wraps.
     """
-    theirs = function.__code__
+    own = function if isinstance(function, types.FunctionType) else function.__wrapped__
+    theirs = own.__code__
     code = _CODE.replace(
         co_filename=theirs.co_filename,
         co_firstlineno=theirs.co_firstlineno,
@@ -53,7 +55,7 @@ def function_of(declared: Any, function: types.FunctionType) -> Callable[..., An
         co_qualname=theirs.co_qualname,
     )
     cells = (types.CellType(declared),)
-    call = types.FunctionType(code, function.__globals__, function.__name__, None, cells)
+    call = types.FunctionType(code, own.__globals__, own.__name__, None, cells)
     functools.update_wrapper(call, function)
     # AutoGraph calls what has this attribute instead of translating its source.
     call.autograph_info__ = {}  # type: ignore[attr-defined]
@@ -68,7 +70,12 @@ def extended(
     ends = bool(parameters) and parameters[-1].kind is inspect.Parameter.VAR_KEYWORD
     last = [parameters.pop()] if ends else []
     keyword = inspect.Parameter.KEYWORD_ONLY
-    parameters += [inspect.Parameter(name, keyword, default=default) for name, default in added]
+    # Where a program uses the original package's configurations, it looks for their types here.
+    configs = sys.modules.get(f"{__package__}.compat.configs")
+    types_of: dict[str, Any] = getattr(configs, "ANNOTATIONS", {})
+    for name, default in added:
+        annotation = types_of.get(name, inspect.Parameter.empty)
+        parameters.append(inspect.Parameter(name, keyword, default=default, annotation=annotation))
     return signature.replace(parameters=[*parameters, *last])
 
 

@@ -102,10 +102,7 @@ def call(
     """Return the result of a call; ``NotImplemented`` if no gradient flows through it."""
     code, framework, name, by_hand = function
     if by_hand is not None and kwargs:
-        # `backward` gives one gradient for each parameter. Without a signature, they stay as given.
-        with contextlib.suppress(TypeError, ValueError):
-            bound = inspect.signature(code).bind(*args, **kwargs)
-            args, kwargs = bound.args, bound.kwargs
+        args, kwargs = _as_positional(code, args, kwargs)
     given = (args, kwargs or {})
     callers = []
     for caller in _callers():
@@ -147,6 +144,18 @@ def call(
         places.name(error)
         raise
     return results_tree(results)
+
+
+def _as_positional(code: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """Return the arguments by position, since ``backward`` gives one gradient for each parameter.
+
+    Without a signature, they stay as given.
+    """
+    try:
+        bound = inspect.signature(code).bind(*args, **kwargs)
+    except (TypeError, ValueError):
+        return args, kwargs
+    return bound.args, bound.kwargs
 
 
 _HERE = object()
@@ -422,16 +431,28 @@ class Function:
         return found, _Form(self.caller, tree)
 
 
-class Pullback(Function):
-    """The function that pulls gradients back. It takes the arguments and those gradients."""
+class _Derived(Function):
+    """A derivative of a function, which has derivatives too."""
 
-    def __init__(self, inner: Function, of_results: Sequence[bool]) -> None:
-        self.inner, self.of_results = inner, tuple(of_results)
+    def __init__(self, inner: Function, mask: Sequence[bool]) -> None:
+        self.inner, self.mask = inner, tuple(mask)
         self.framework, self.name, self.caller = inner.framework, inner.name, inner.caller
         self.code, self.by_hand, self.rest = None, None, ()
         self.conjugates = inner.conjugates
-        self.mask = (*inner.mask, *[True] * sum(self.of_results))
         self.is_compiled, self.is_cached = inner.is_compiled, False
+
+    @property
+    def is_by_hand(self) -> bool:
+        inner = self.inner
+        return inner.is_by_hand if isinstance(inner, _Derived) else inner.by_hand is not None
+
+
+class Pullback(_Derived):
+    """The function that pulls gradients back. It takes the arguments and those gradients."""
+
+    def __init__(self, inner: Function, of_results: Sequence[bool]) -> None:
+        self.of_results = tuple(of_results)
+        super().__init__(inner, (*inner.mask, *[True] * sum(self.of_results)))
 
     def run(self, arrays: Sequence[Any]) -> tuple[list[Any], Any]:
         count = len(self.inner.mask)
@@ -452,15 +473,25 @@ class Pullback(Function):
 
         return *self.run(arrays), pull
 
-    @property
-    def is_by_hand(self) -> bool:
-        inner = self.inner
-        return inner.is_by_hand if isinstance(inner, Pullback) else inner.by_hand is not None
-
     def described(self, arrays: Sequence[Any]) -> tuple[list[tuple[tuple[int, ...], str]], Any]:
         pairs = zip(arrays, self.inner.mask, strict=False)
         own = [array for array, floats in pairs if floats]
         return [((*array.shape,), _name(array.dtype)) for array in own], list
+
+
+class Pushforward(_Derived):
+    """The function that pushes tangents forward. It takes the arguments and their tangents.
+
+    It returns a tangent for each result of floats.
+    """
+
+    def __init__(self, inner: Function) -> None:
+        super().__init__(inner, (*inner.mask, *[True] * sum(inner.mask)))
+
+    def run(self, arrays: Sequence[Any]) -> tuple[list[Any], Any]:
+        count = len(self.inner.mask)
+        push = _LIBRARIES[self.framework].push
+        return push(self.inner, arrays[:count], arrays[count:]), list
 
 
 class _Form:
@@ -661,6 +692,7 @@ def _torch_operation() -> Any:
             *results, made = output
             ctx.function, ctx.made = function, made
             ctx.save_for_backward(*arrays)
+            ctx.save_for_forward(*arrays)
             pairs = zip(results, made.of_results, strict=True)
             ctx.mark_non_differentiable(*[each for each, floats in pairs if not floats])
 
@@ -680,13 +712,24 @@ def _torch_operation() -> Any:
 
         @staticmethod
         def jvp(ctx: Any, *tangents: Any) -> Any:
-            function = ctx.function
-            raise NotDifferentiableError(
-                "torch", function.framework, "gradient",
-                "a function of another framework has no forward mode in torch; use backward(), "
-                "torch.func.grad, vjp or jacrev",
-                f"{function.name}()",
-            )  # fmt: skip
+            function, arrays = ctx.function, ctx.saved_tensors
+            pushforward = Pushforward(function)
+            if pushforward.is_by_hand:
+                raise NotDifferentiableError(
+                    "torch", function.framework, "gradient",
+                    "its derivative is given by hand (defvjp) and has no forward mode; use "
+                    "backward(), torch.func.grad, vjp or jacrev",
+                    f"{function.name}()",
+                )  # fmt: skip
+            triples = zip(arrays, tangents[2:], function.mask, strict=True)
+            given = [
+                torch.zeros_like(array) if tangent is None else tangent
+                for array, tangent, floats in triples
+                if floats
+            ]
+            found, _ = _Torch.embed(pushforward, [*arrays, *given])
+            each = iter(found)
+            return *[next(each) if floats else None for floats in ctx.made.of_results], None
 
         @staticmethod
         def vmap(info: Any, in_dims: Any, function: Function, records: Any, *arrays: Any) -> Any:
@@ -763,6 +806,14 @@ class _Jax:
             # The memory of the arguments is the caller's, who may write to it now.
             jax.block_until_ready((results, pull))
         return results, form.value, lambda gradients: _ready(apply(pull, tuple(gradients)))
+
+    @staticmethod
+    def push(function: Function, arrays: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+        import jax
+
+        of_floats, given = _jax_of_floats(function, arrays)
+        _, found, _ = jax.jvp(of_floats, given, [*tangents], has_aux=True)
+        return _ready(found)
 
     @staticmethod
     def described(function: Function, arrays: Sequence[Any]) -> Any:
@@ -912,10 +963,8 @@ def _jax_static() -> Any:
     return Static
 
 
-def _jax_linearize(function: Function, arrays: Sequence[Any]) -> tuple[Any, Any, Any]:
-    import jax
-
-    given = [array for array, floats in zip(arrays, function.mask, strict=True) if floats]
+def _jax_of_floats(function: Function, arrays: Sequence[Any]) -> tuple[Any, list[Any]]:
+    """Return a function of the arrays of floats, for JAX to differentiate, and these arrays."""
 
     def of_floats(*given: Any) -> Any:
         found = iter(given)
@@ -925,6 +974,13 @@ def _jax_linearize(function: Function, arrays: Sequence[Any]) -> tuple[Any, Any,
         rest = [None if floats else each for each, floats in found_floats]
         return [each for each, floats in found_floats if floats], (rest, _jax_static()(form))
 
+    return of_floats, [array for array, own in zip(arrays, function.mask, strict=True) if own]
+
+
+def _jax_linearize(function: Function, arrays: Sequence[Any]) -> tuple[Any, Any, Any]:
+    import jax
+
+    of_floats, given = _jax_of_floats(function, arrays)
     inexact, pull, (rest, form) = jax.vjp(of_floats, *given, has_aux=True)
     found = iter(inexact)
     return [next(found) if each is None else each for each in rest], form, pull
@@ -1011,6 +1067,25 @@ class _TensorFlow:
             return [*map(tensorflow.convert_to_tensor, found)]
 
         return results, form, pull
+
+    @staticmethod
+    def push(function: Function, arrays: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+        import tensorflow
+
+        # A `ForwardAccumulator` is wrong below another one. Pulling back is linear in the
+        # gradients, and the derivative of that pushes forward.
+        pairs = zip(arrays, function.mask, strict=True)
+        given = [array for array, floats in pairs if floats]
+        with tensorflow.GradientTape() as outer:
+            with tensorflow.GradientTape() as inner:
+                inner.watch(given)
+                results, _ = function.run(arrays)
+                inexact = [each for each in results if _is_inexact(each)]
+            zeros = [*map(tensorflow.zeros_like, inexact)]
+            outer.watch(zeros)
+            pulled = inner.gradient(inexact, given, zeros, "zero")
+        found = outer.gradient(pulled, zeros, [*tangents], "zero")
+        return [*map(tensorflow.convert_to_tensor, found)]
 
     @staticmethod
     def described(function: Function, arrays: Sequence[Any]) -> Any:

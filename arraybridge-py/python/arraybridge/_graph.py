@@ -8,8 +8,10 @@ program is compiled.
 from __future__ import annotations
 
 import inspect
+import itertools
 import sys
 import types
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -22,6 +24,27 @@ _WITHOUT_EFFECT = {
     "oom_recovery", "split_axis",
 }  # fmt: skip
 """Options that change nothing about tensors that fit, while memory suffices."""
+
+
+class Candidate:
+    """A function of another framework that may be an operator in a graph."""
+
+    def __init__(
+        self, function: Any, framework: str, name: str, options: Mapping[str, Any], left: Any
+    ) -> None:
+        self.function, self.framework, self.name, self.options = function, framework, name, options
+        self.left, self.advice = left, left._torchdynamo_disable_msg
+        # Graphs take numbers for constants.
+        self.number = next(_NUMBERS)
+        CANDIDATES[self.number] = self
+
+    def refuse(self, reason: str) -> None:
+        """Add the reason to the message about the graph break that follows."""
+        self.left._torchdynamo_disable_msg = f"{self.advice} ({reason})"
+
+
+CANDIDATES: weakref.WeakValueDictionary[int, Candidate] = weakref.WeakValueDictionary()
+_NUMBERS = itertools.count()
 
 
 def is_compiling() -> bool:
@@ -44,41 +67,56 @@ def in_graph(
     known = _WITHOUT_EFFECT | {"output_type", "dtype_conversion"}
     if options.get("scaling") == "clamp":
         known.add("scaling")
-    is_plain = (
-        execution == "torch"
-        and output in ("torch", "input")
-        and inspect.isfunction(function)
-        and not inspect.isgeneratorfunction(function)
+    # JAX's compiled functions wrap one.
+    code = function if execution == "torch" else inspect.unwrap(function)
+    may_be_read = (
+        output in ("torch", "input")
+        and inspect.isfunction(code)
+        and not inspect.isgeneratorfunction(code)
         and chosen <= known
     )
+    is_plain = may_be_read and execution == "torch"
     name = getattr(function, "__qualname__", type(function).__name__)
-    advice = (
-        f"{name}() is declared for {execution}, which PyTorch cannot trace. To keep it in the "
-        "graph, describe its result with arraybridge.torch_op"
-        if execution != "torch"
-        else f"{name}() has options or arguments that are beyond a graph of PyTorch"
-    )
+    if execution == "torch":
+        advice = f"{name}() has options or arguments that are beyond a graph of PyTorch"
+    else:
+        advice = (
+            f"{name}() is declared for {execution}, which PyTorch cannot trace. To keep it in the "
+            "graph, describe its result with arraybridge.torch_op"
+        )
+        if output not in ("torch", "input"):
+            advice += ', or declare it with output_type="input"'
 
     # As `torch.compiler.disable` marks a function, without importing torch.
     left = types.FunctionType(outside.__code__, globals(), "outside")
     left._torchdynamo_disable = True  # type: ignore[attr-defined]
     left._torchdynamo_disable_msg = advice  # type: ignore[attr-defined]
+    candidate = None
+    if may_be_read and not is_plain:
+        candidate = Candidate(function, execution, name, options, left)
 
     def call(declared: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         import torch
 
+        from . import _operator
+
+        if not is_plain:
+            # Before anything that Dynamo may not be able to read.
+            _leave()
         wanted = kwargs.get("dtype_conversion")
         wanted = conversion if wanted is None else wanted
-        if (
-            not is_plain
-            or kwargs.get("slice_by_slice")
-            or not _all_fit(args, torch)
-            or not _all_fit(kwargs, torch)
-        ):
+        given = {name: value for name, value in kwargs.items() if name not in _ADDED}
+        planned = None
+        if kwargs.get("slice_by_slice") or not (_all_fit(args, torch) and _all_fit(given, torch)):
+            pass
+        elif is_plain:
+            planned = (function(*args, **given),)
+        elif candidate is not None:
+            planned = _operator.call(candidate.number, args, given, torch)
+        if planned is None:
             _leave()
             return left(declared, *args, **kwargs)
-        given = {name: value for name, value in kwargs.items() if name not in _ADDED}
-        result = function(*args, **given)
+        result = planned[0]
         lead = _first((*args, *given.values()), torch)
         return result if lead is None else _finished(result, lead, wanted, name, torch)
 
@@ -123,7 +161,8 @@ _ADDED = ("dtype_conversion", "slice_by_slice")
 
 def _all_fit(value: Any, torch: Any) -> bool:
     """Return whether no array among the arguments belongs to another framework."""
-    if isinstance(value, torch.Tensor):
+    # A number may be a variable to the compiler, which has no attributes.
+    if isinstance(value, (torch.Tensor, int, float, complex, str)):
         return True
     if isinstance(value, (tuple, list)):
         return all([_all_fit(item, torch) for item in value])

@@ -11,6 +11,7 @@ const WAYS: &[(&str, &str)] = &[
     ("sparse.", "it is sparse; call todense() first"),
     ("cv2.UMat", "call get() first"),
     ("polars.lazyframe.", "it is a computation that has not run; call collect() first"),
+    ("arraybridge.compat.payloads.", "it carries an array; pass its array_payload_data()"),
     ("builtins.bytes", "wrap it in memoryview(..), which shares its memory"),
     ("builtins.bytearray", "wrap it in memoryview(..), which shares its memory"),
 ];

@@ -10,7 +10,7 @@ use super::Declared;
 use super::definition::{Binding, Definition, FunctionKind, Passthrough};
 use super::gradients;
 use super::names;
-use super::object::is_python_function;
+use super::object::has_python_code;
 use super::options::OutputType;
 use super::passthrough;
 use super::python_function;
@@ -31,9 +31,10 @@ impl Declared {
         keywords: &Bound<'py, PyDict>,
     ) -> Result<Bound<'py, PyAny>> {
         let (definition, signature) = Definition::new(function, execution, keywords, adds_dtype)?;
-        let is_plain = definition.kind == FunctionKind::Plain;
+        let is_plain =
+            definition.kind == FunctionKind::Plain && definition.binding == Binding::Instance;
         let declared = Declared::new(function.py(), definition)?;
-        let shown = if is_plain && is_python_function(function)? {
+        let shown = if is_plain && has_python_code(function)? {
             python_function::calling(&declared, function)?
         } else {
             declared.clone().into_any()

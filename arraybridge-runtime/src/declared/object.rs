@@ -61,6 +61,20 @@ pub(super) fn is_python_function(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(object.get_type().is(CLASS.import(object.py(), "types", "FunctionType")?))
 }
 
+/// Returns whether an object has the code of a Python function: it is one, or it calls the one that it wraps, as the
+/// functions of `jax.jit` do.
+///
+/// # Errors
+///
+/// Any exception that Python raises.
+pub(super) fn has_python_code(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    if is_python_function(object)? {
+        return Ok(true);
+    }
+    let wrapped = object.getattr_opt(intern!(object.py(), "__wrapped__"))?;
+    wrapped.map_or(Ok(false), |wrapped| is_python_function(&wrapped))
+}
+
 /// The declared function behind a Python function that was made for it, here or in a process that
 /// pickled it by value.
 fn called<'py>(function: &Bound<'py, PyAny>) -> Option<Bound<'py, Declared>> {

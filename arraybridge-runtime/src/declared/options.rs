@@ -368,19 +368,21 @@ impl<'py> Keywords<'_, 'py> {
             let text = "give only one of dtype_conversion and dtype_config_default";
             return Err(Error::Type(text.to_owned()));
         }
-        config.getattr_opt("default_dtype_conversion")?.map(Some).ok_or_else(|| {
-            Error::Type(format!(
-                "dtype_config_default must be a DtypeConversionConfig, which has the attribute \
-                 default_dtype_conversion, not {}; dtype_conversion takes the dtype itself",
-                config.get_type()
-            ))
-        })
+        if config.hasattr("default_dtype_conversion")? {
+            return Ok(Some(config));
+        }
+        Err(Error::Type(format!(
+            "dtype_config_default must be a DtypeConversionConfig, which has the attribute \
+             default_dtype_conversion, not {}; dtype_conversion takes the dtype itself",
+            config.get_type()
+        )))
     }
 
     fn policy(&self) -> Result<(Option<Conversion>, Option<Scaling>, Option<Range>)> {
         let (conversion, scaling) = (self.dtype_conversion()?, self.get("scaling")?);
         let policy = Policy::from_py(conversion.as_ref(), scaling.as_ref(), Policy::default())?;
-        let scaling = scaling.map(|_| policy.scaling);
+        let is_chosen = scaling.is_some() || policy.scaling != Policy::default().scaling;
+        let scaling = is_chosen.then_some(policy.scaling);
         let range = self.get("range")?.map(|range| policy::range_named(&range, scaling));
         Ok((conversion.map(|_| policy.conversion), scaling, range.transpose()?))
     }

@@ -241,7 +241,9 @@ impl Parameters {
             Ok(value.filter(|value| !value.is_none()))
         };
         let config = take(DTYPE_CONFIG, self.own.dtype_config)?;
-        let config = config.map(|config| conversion_of(&config)).transpose()?;
+        if let Some(config) = &config {
+            expect_config(config)?;
+        }
         let is_own = self.own.dtype_conversion && !self.forwards_dtype;
         let dtype_conversion = take(DTYPE_CONVERSION, is_own)?.or(config);
         if let Some(conversion) = dtype_conversion.as_ref().filter(|_| self.forwards_dtype) {
@@ -262,15 +264,16 @@ impl Parameters {
     }
 }
 
-/// The `dtype_conversion` of a `dtype_config`.
-fn conversion_of<'py>(config: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
-    let class = config.get_type().name()?;
-    config.getattr_opt("default_dtype_conversion")?.ok_or_else(|| {
-        Error::Type(format!(
-            "{DTYPE_CONFIG} must be an object with the attribute default_dtype_conversion, not {class}; \
-             a dtype or a policy is passed as {DTYPE_CONVERSION}"
-        ))
-    })
+/// Refuses a `dtype_config` that is none.
+fn expect_config(config: &Bound<'_, PyAny>) -> Result<()> {
+    if config.hasattr("default_dtype_conversion")? {
+        return Ok(());
+    }
+    Err(Error::Type(format!(
+        "{DTYPE_CONFIG} must be an object with the attribute default_dtype_conversion, not {}; a dtype or a policy is \
+         passed as {DTYPE_CONVERSION}",
+        config.get_type().name()?
+    )))
 }
 
 /// Checks that the function has the parameters that the options name.

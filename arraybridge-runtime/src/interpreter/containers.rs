@@ -1,4 +1,4 @@
-//! The containers whose arrays are converted: lists, tuples, mappings, dataclasses and classes of attrs.
+//! The containers whose arrays are converted: lists, tuples, mappings, dataclasses, classes of attrs and payloads.
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
@@ -22,6 +22,8 @@ enum Kind {
         fields: Option<Fields>,
     },
     Instance(Fields),
+    /// An object that carries one array. See [`classes::is_payload`].
+    Payload,
 }
 
 /// The protocol that says which attributes of an object are its fields.
@@ -31,8 +33,8 @@ enum Fields {
     Attrs,
 }
 
-/// A list, a plain or named tuple, a mapping, or an instance of a dataclass or of a class of attrs. Subclasses of
-/// list are not containers: nothing is known about how to make one. Nor is what has a protocol of arrays.
+/// A list, a plain or named tuple, a mapping, an instance of a dataclass or of a class of attrs, or a payload.
+/// Subclasses of list are not containers: nothing is known about how to make one. Nor is what has a protocol of arrays.
 pub struct Container<'a, 'py> {
     value: &'a Bound<'py, PyAny>,
     kind: Kind,
@@ -137,6 +139,7 @@ impl<'a, 'py> Container<'a, 'py> {
                 Ok(dict.into_any())
             }
             Kind::Instance(_) => self.copied(&items),
+            Kind::Payload => self.value.call_method(intern!(py, "with_data"), (&items[0],), None),
             // One that never changes is made of a dict.
             Kind::Mapping { .. } => self.copied(&items).or_else(|error| {
                 let dict = PyDict::new(py);
@@ -200,6 +203,12 @@ impl<'a, 'py> Container<'a, 'py> {
                 let fields = self.fields(fields)?.into_iter();
                 Ok(fields.map(|(name, value)| (Place::Field(name), value)).collect())
             }
+            Kind::Payload => {
+                let data =
+                    self.value.call_method0(intern!(self.value.py(), "array_payload_data"))?;
+                let name = PyString::new(self.value.py(), "array_payload_data()");
+                Ok(vec![(Place::Field(name), data)])
+            }
         }
     }
 
@@ -249,6 +258,9 @@ fn examine(class: &Bound<'_, PyType>) -> Option<Kind> {
     const MAPPINGS: [&str; 3] =
         ["collections.UserDict", "builtins.mappingproxy", "flax.core.frozen_dict.FrozenDict"];
     let py = class.py();
+    if classes::is_payload(class) {
+        return Some(Kind::Payload);
+    }
     if classes::exports(class) || classes::has_numpy_protocol(class) {
         return None;
     }

@@ -29,7 +29,8 @@ impl Policy {
     ///
     /// A conversion is one of the strings `"default"`, `"preserve"` and `"native"`, in either case, a dtype's name
     /// or a framework's dtype object. A member of an enum counts as its value, an object with an
-    /// attribute `default_dtype_conversion` as that attribute.
+    /// attribute `default_dtype_conversion` as that attribute. Such an object comes from the original package, and
+    /// stretches floats that become integers, as it does there, unless another scaling is asked for.
     ///
     /// # Errors
     ///
@@ -39,12 +40,12 @@ impl Policy {
         scaling: Option<&Bound<'_, PyAny>>,
         base: Policy,
     ) -> Result<Policy> {
-        let conversion = match dtype_conversion.filter(|object| !object.is_none()) {
-            Some(object) => conversion(object)?,
-            None => base.conversion,
-        };
+        let given = dtype_conversion.filter(|object| !object.is_none());
+        let conversion = given.map_or(Ok(base.conversion), conversion)?;
+        let stretches = || base.scaling == Scaling::Clamp && given.is_some_and(is_config);
         let (scaling, range) = match scaling.filter(|object| !object.is_none()) {
             Some(object) => (scaling_named(object)?, None),
+            None if stretches() => (Scaling::Stretch, None),
             None => (base.scaling, base.range),
         };
         Ok(Policy { conversion, scaling, range, narrow: base.narrow })
@@ -82,6 +83,12 @@ impl Policy {
         let scaling = scaling.map_or("clamp", |(name, _)| name);
         (conversion, scaling, narrow.map_or("warn", |(name, _)| name))
     }
+}
+
+/// Returns whether an object is a value of the original package's `dtype_config`, whose conversions stretch floats.
+fn is_config(object: &Bound<'_, PyAny>) -> bool {
+    !object.is_instance_of::<PyString>()
+        && object.hasattr(pyo3::intern!(object.py(), "default_dtype_conversion")).unwrap_or(false)
 }
 
 fn conversion(object: &Bound<'_, PyAny>) -> Result<Conversion> {

@@ -12,7 +12,11 @@ import arraybridge as ab
 import bridges
 import numpy as np
 import pytest
-from arraybridge.decorators import DtypeConversion, DtypeConversionConfig
+from arraybridge.decorators import (
+    PRESERVE_INPUT_DTYPE_CONFIG,
+    DtypeConversion,
+    DtypeConversionConfig,
+)
 
 NUMPY = ab.ArrayLibrary.named("numpy")
 # The names that `import arraybridge` provides in 0.3.8 and in 0.5.2.
@@ -45,6 +49,13 @@ class Labelled(ab.ArrayPayload):
 
     data: np.ndarray
     name: str = "nuclei"
+
+    @property
+    def shape(self):
+        return self.data.shape
+
+    def __array__(self, dtype=None, copy=None):
+        return np.asarray(self.data, dtype)
 
     def array_payload_data(self):
         return self.data
@@ -234,7 +245,94 @@ def test_a_payload_keeps_what_it_carries_besides_the_array():
     assert payload.map_array_payload(lambda data: data) is payload
 
 
+def test_a_declared_function_gets_a_payload_and_not_the_array_in_it():
+    seen = []
+
+    @ab.numpy
+    def halved(image, beside=None):
+        seen.append(image)
+        return image.with_data(image.data / 2), image.name
+
+    payload = Labelled(np.array([3, 8], "uint16"), "cells")
+    with pytest.warns(ab.FractionsLostWarning):
+        result, name = halved(payload, beside=Labelled(np.zeros(2), "other"))
+    assert seen == [payload] and seen[0] is payload and name == "cells"
+    assert (type(result), result.name) == (Labelled, "cells")
+    assert result.data.dtype == "uint16" and result.data.tolist() == [2, 4]
+
+
+def test_the_array_in_a_payload_is_converted():
+    bridges.need("torch")
+    import torch
+
+    @ab.torch(output_type="numpy")
+    def doubled(image):
+        assert isinstance(image.data, torch.Tensor) and image.name == "cells"
+        return image.with_data(image.data * 2)
+
+    result = doubled(Labelled(np.ones(2, "float32"), "cells"))
+    assert (result.name, result.data.tolist()) == ("cells", [2, 2])
+    assert isinstance(result.data, np.ndarray)
+
+
+def test_a_payload_is_no_array():
+    payload = Labelled(np.ones(2))
+    for use in (
+        lambda: ab.convert(payload, "torch"),
+        lambda: ab.detect_memory_type(payload),
+    ):
+        with pytest.raises(ab.UnsupportedArrayError, match=r"pass its array_payload_data\(\)"):
+            use()
+
+
 # -- Attributes and dtype policies ----------------------------------------------------------------
+
+
+def test_keywords_are_declarations_of_the_package_that_the_original_depends_on():
+    introspect = pytest.importorskip("python_introspect")
+    parameters = introspect.RuntimeParameterDeclarationABC
+    keywords = [ab.SliceBySliceRuntimeParameter, DtypeConversionConfig]
+    found = parameters.require_declaration_types(keywords, boundary="keywords")
+    assert [*found] == keywords
+    assert [found.is_semantic_control for found in keywords] == [True, False]
+
+
+def test_programs_for_the_original_find_the_types_of_keywords_in_a_signature():
+    pytest.importorskip("python_introspect")
+    bridges.survives(
+        """
+        import arraybridge as ab
+        import inspect
+
+        def shown():
+            parameters = inspect.signature(ab.numpy(lambda image: image)).parameters
+            return [parameters[name].annotation for name in ("dtype_config", "slice_by_slice")]
+
+        assert shown() == [inspect.Parameter.empty] * 2
+        from arraybridge.decorators import DtypeConversionConfig
+
+        assert shown() == [DtypeConversionConfig, bool]
+        """
+    )
+
+
+def test_a_dtype_config_stretches_floats_as_in_the_original():
+    image = np.array([0, 100, 200], "uint16")
+
+    def unit(image):
+        return image / 400
+
+    preserve = PRESERVE_INPUT_DTYPE_CONFIG
+    stretched = [0, 32768, 65535]
+    assert ab.wrap_dtype_preserving_callable(unit, "numpy")(image).tolist() == stretched
+    assert ab.numpy(unit)(image, dtype_config=preserve).tolist() == stretched
+    assert ab.numpy(dtype_config_default=preserve)(unit)(image).tolist() == stretched
+    # Unless somebody asks for something else.
+    assert ab.numpy(unit)(image, dtype_config=Native()).dtype == "float64"
+    by_unit = ab.numpy(scaling="unit")(unit)(image, dtype_config=preserve)
+    assert by_unit.tolist() == [0, 16384, 32768]
+    with pytest.raises(ab.ResultCollapsedError):
+        ab.numpy(unit)(image)
 
 
 def test_attributes_are_read_and_written_in_objects_and_mappings():
@@ -261,7 +359,7 @@ def test_a_wrapped_function_keeps_the_dtype_of_its_image_and_converts_no_argumen
     wrapped = ab.wrap_dtype_preserving_callable(half, ab.MemoryType.NUMPY)
     image = np.array([2, 4], "uint16")
     result, beside = wrapped(image)
-    assert seen[0] is image and result.dtype == "uint16" and result.tolist() == [1, 2]
+    assert seen[0] is image and result.dtype == "uint16" and result.tolist() == [0, 65535]
     assert beside.dtype == "float64"
     native, _ = wrapped(image, dtype_config=Native())
     assert native.dtype == "float64"
@@ -276,7 +374,7 @@ def test_a_wrapped_function_keeps_payloads():
         lambda image: image.with_data(image.data / 2), ab.MemoryType.NUMPY
     )
     result = wrapped(Labelled(np.array([2, 4], "uint8"), "cells"))
-    assert (result.name, result.data.dtype, result.data.tolist()) == ("cells", "uint8", [1, 2])
+    assert (result.name, result.data.dtype, result.data.tolist()) == ("cells", "uint8", [0, 255])
 
 
 def test_a_wrapped_function_works_slice_by_slice():

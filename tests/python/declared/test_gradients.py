@@ -168,8 +168,45 @@ def test_transformations_of_torch_go_through():
         torch.testing.assert_close(transformed(x), 3 * x**2)
     hessian = torch.func.jacrev(torch.func.grad(lambda x: cube(x).sum()))(x[0])
     torch.testing.assert_close(hessian, torch.diag(6 * x[0]))
+
+
+@pytest.mark.filterwarnings("ignore::arraybridge.NarrowedDtypeWarning")
+@pytest.mark.parametrize("name", ("jax", "tensorflow"))
+def test_tangents_of_torch_are_pushed_forward(name):
+    need("torch", name)
+    import torch
+
+    f = getattr(ab, name)(differentiable=True)(lambda x, k, y: (x * x * x * y, k + 1, y * 2))
+    x, y = torch.tensor(X, dtype=torch.float32), torch.tensor(X + 3, dtype=torch.float32)
+    k, u, v = torch.arange(3), torch.ones_like(x), torch.full_like(y, 2)
+
+    def alike(x, k, y):
+        return x * x * x * y, k + 1, y * 2
+
+    def close(found, expected):
+        torch.testing.assert_close(found, expected, check_stride=False)
+
+    for one, two in (((x, y), (u, v)), ((x, x), (u, u))):
+        found = torch.func.jvp(lambda x, y: f(x, k, y), one, two)
+        expected = torch.func.jvp(lambda x, y: alike(x, k, y), one, two)
+        close((found[0][0], found[0][2]), (expected[0][0], expected[0][2]))
+        close((found[1][0], found[1][2]), (expected[1][0], expected[1][2]))
+    only_y = lambda g: torch.func.jvp(lambda y: g(x, k, y)[0], (y,), (v,))[1]  # noqa: E731
+    close(only_y(f), only_y(alike))
+    one = lambda g: lambda x: g(x, k, y[0])[0]  # noqa: E731
+    close(torch.func.jacfwd(one(f))(x[0]), torch.func.jacfwd(one(alike))(x[0]))
+    total = lambda g: lambda x: g(x, k, y[0])[0].sum()  # noqa: E731
+    close(torch.func.hessian(total(f))(x[0]), torch.func.hessian(total(alike))(x[0]))
+    twice = lambda g: torch.func.jacfwd(torch.func.jacfwd(one(g)))(x[0])  # noqa: E731
+    close(twice(f), twice(alike))
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(x, u)
+        made = torch.autograd.forward_ad.unpack_dual(f(dual, k, y)[0])
+        close(made.tangent, 3 * x**2 * y)
+    by_hand = ab.numpy(output_type="input")(lambda x: x**3)
+    by_hand.defvjp(lambda x: (x**3, x), lambda x, gradient: gradient * 3 * x**2)
     with pytest.raises(ab.NotDifferentiableError, match="no forward mode.*jacrev"):
-        torch.func.jvp(cube, (x,), (x,))
+        torch.func.jvp(by_hand, (x,), (u,))
 
 
 @pytest.mark.parametrize("name", ("torch", "tensorflow"))

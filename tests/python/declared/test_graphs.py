@@ -1,5 +1,6 @@
 """Declared functions of PyTorch inside programs that PyTorch compiles."""
 
+import re
 import sys
 import warnings
 
@@ -171,19 +172,147 @@ def test_other_ways_of_tracing_go_through(torch):
         assert same(torch, torch.vmap(PROGRAMS["plain"])(given[None])[0], expected)
 
 
+@pytest.mark.filterwarnings("ignore::arraybridge.NarrowedDtypeWarning")
 def test_a_break_says_how_to_declare_the_function(torch):
     bridges.need("jax")
-    negative = ab.jax(output_type="input")(lambda x: -x)
-    program = lambda x: negative(x * 2) + 1  # noqa: E731
-    assert same(torch, torch.compile(program, backend="eager")(torch.ones(3)), -torch.ones(3))
-    torch._dynamo.reset()
-    with pytest.raises(Exception, match=r"<lambda>\(\) is declared for jax.*arraybridge\.torch_op"):
-        torch.compile(program, fullgraph=True, backend="eager")(torch.ones(3))
+
+    def why(function, x):
+        program = lambda x: function(x * 2)  # noqa: E731
+        torch._dynamo.reset()
+        with pytest.raises(torch._dynamo.exc.Unsupported) as caught:
+            torch.compile(program, fullgraph=True, backend="eager")(x)
+        torch._dynamo.reset()
+        found = torch.compile(program, backend="eager")(x)
+        assert type(found) is type(program(x)) and (found == program(x)).all()
+        return str(caught.value)
+
+    x = torch.ones(3)
+    ordered = ab.numpy(output_type="input")(lambda x: np.sort(x))
+    text = why(ordered, x)
+    assert re.search(r"<lambda>\(\) is declared for numpy.*arraybridge\.torch_op", text)
+    assert "defvjp(.., result=..)" in text
+    assert 'output_type="input"' in why(ab.numpy(lambda x: np.sort(x)), x)
+    assert "float64" in why(ab.jax(output_type="input", narrow="warn")(lambda x: -x), x.double())
+    values = ab.jax(output_type="input")(lambda x: x if x[0] > 0 else -x)
+    assert "depends on them" in why(values, x)
+    recorded = ab.jax(output_type="input")(lambda x: -x)
+    with pytest.warns(ab.GradientDetachedWarning):
+        assert "an argument requires a gradient" in why(recorded, x.clone().requires_grad_())
+
     tiled = ab.torch(tiles=(4, 4), halo=1)(lambda x: x * 2)
     broken = torch.compile(lambda x: tiled(x) + 1, backend="eager")
     assert same(torch, broken(torch.ones(8, 8)), torch.full((8, 8), 3.0))
     with pytest.raises(Exception, match="has options or arguments that are beyond a graph"):
         torch.compile(lambda x: tiled(x), fullgraph=True, backend="eager")(torch.ones(8, 8))
+
+
+def calling(torch, function):
+    class Module(torch.nn.Module):
+        def forward(self, x):
+            return function(x)
+
+    return Module()
+
+
+@pytest.mark.filterwarnings("ignore::arraybridge.FractionsLostWarning")
+@pytest.mark.parametrize("framework", ("jax", "tensorflow"))
+def test_a_function_of_another_framework_is_an_operator(torch, framework):
+    """The graph is whole, and values, dtypes and the form are those of a call without it."""
+    bridges.need(framework)
+    inside = []
+
+    def computed(x, weights, by=2, *, name="sum"):
+        inside.append(x)
+        return x * by / 2, {"first": [weights["w"] * 2, x > by], name: ()}
+
+    function = getattr(ab, framework)(output_type="input")(computed)
+    names = ("uint8", "int16", "int32", "float16", "bfloat16", "float32")
+    for dtype in (getattr(torch, name) for name in names):
+        x = torch.arange(6).reshape(2, 3).to(dtype)
+        program = lambda x: function(x + 1, {"w": x[0]}, by=3, name="count")  # noqa: E731
+        if framework == "tensorflow" and not dtype.is_floating_point:
+            program = lambda x: function(x + 1, {"w": x[0]}, name="count")  # noqa: E731
+        torch._dynamo.reset()
+        compiled = torch.compile(program, fullgraph=True, backend="aot_eager")
+        found, expected = compiled(x), program(x)
+        assert same(torch, (found[0], found[1]["first"]), (expected[0], expected[1]["first"]))
+        assert isinstance(found, tuple) and found[1].keys() == expected[1].keys()
+        assert found[1]["count"] == () and isinstance(found[1]["first"], list)
+        assert not {tensor.data_ptr() for tensor in (x, x[0])} & {found[0].data_ptr()}
+        # The program is compiled, and computes with the values of each call.
+        assert same(torch, compiled(x + 1)[0], program(x + 1)[0])
+    assert inside
+
+
+def test_an_operator_is_compiled_for_each_length(torch):
+    bridges.need("jax")
+    function = ab.jax(output_type="input")(lambda x, n: x[:n].sum() + x)
+    compiled = torch.compile(lambda x, n: function(x, n) * 2, fullgraph=True, backend="aot_eager")
+    for length, n in ((5, 1), (6, 1), (6, 2), (5, 1)):
+        x = torch.arange(length, dtype=torch.float32)
+        assert same(torch, compiled(x, n), function(x, n) * 2)
+
+
+def test_an_operator_of_a_derivative_by_hand(torch):
+    ordered = ab.numpy(output_type="input")(lambda x, reverse=False: np.sort(x)[:: 1 - 2 * reverse])
+
+    def forward(x, reverse):
+        return np.sort(x)[:: 1 - 2 * reverse], (np.argsort(x), reverse)
+
+    def backward(kept, gradient):
+        places, reverse = kept
+        return gradient[:: 1 - 2 * reverse][np.argsort(places)], None
+
+    x = torch.tensor([3.0, 1.0, 2.0], requires_grad=True)
+    program = lambda x: (ordered(reverse=True, x=x) * torch.arange(3)).sum()  # noqa: E731
+    ordered.defvjp(forward, backward, result=lambda x, reverse: x)
+    torch.compile(program, fullgraph=True, backend="aot_eager")(x).backward()
+    assert x.grad.tolist() == [0, 2, 1]
+    wrong = ab.numpy(output_type="input")(lambda x: x[:-1])
+    wrong.defvjp(lambda x: (x[:-1], None), lambda kept, gradient: gradient, result=lambda x: x)
+    with pytest.raises(ab.UnexpectedResultError, match=r"returned .*2.*but was to return .*3"):
+        torch.compile(lambda x: wrong(x), fullgraph=True, backend="eager")(x.detach())
+
+
+@pytest.mark.parametrize("framework", ("jax", "jax.jit", "tensorflow"))
+@pytest.mark.parametrize("backend", ("eager", "aot_eager", "inductor"))
+def test_a_gradient_flows_through_an_operator(torch, framework, backend):
+    framework, _, is_compiled = framework.partition(".")
+    bridges.need(framework)
+    function = lambda x, by: {"a": x * x * by, "b": [(x * 3, x > 1)]}  # noqa: E731
+    if is_compiled:
+        import jax
+
+        function = jax.jit(function)
+    function = getattr(ab, framework)(differentiable=True)(function)
+
+    def program(x, y):
+        made = function(x * 2, y)
+        return made["a"].sum() + (made["b"][0][0] * made["b"][0][1]).sum()
+
+    x, y = torch.rand(4, requires_grad=True), torch.rand(4, requires_grad=True)
+    expected = torch.autograd.grad(program(x, y), (x, y))
+    loss = torch.compile(program, fullgraph=True, backend=backend)(x, y)
+    torch.testing.assert_close(loss, program(x, y))
+    found = torch.autograd.grad(loss, (x, y), create_graph=backend == "eager")
+    torch.testing.assert_close([each.detach() for each in found], [*expected])
+    if backend == "eager":
+        torch.testing.assert_close(
+            torch.autograd.grad(found[0].sum(), y)[0], 8 * x.detach(), check_stride=False
+        )
+    # What is not used has no gradient.
+    rest = torch.compile(lambda x, y: function(x, y)["b"][0][0].sum(), fullgraph=True)(x, y)
+    assert torch.autograd.grad(rest, (x, y))[1].tolist() == [0, 0, 0, 0]
+
+
+def test_a_program_of_another_process_names_the_function(torch):
+    bridges.need("jax")
+    function = ab.jax(output_type="input")(lambda x: -x)
+    torch.compile(lambda x: function(x), fullgraph=True, backend="eager")(torch.ones(3))
+    with pytest.raises(RuntimeError, match=r"mine\(\) is an operator of the process"):
+        torch.ops.arraybridge.call("mine 0", [torch.ones(3)])
+    with pytest.raises(Exception, match="exported"):
+        torch.export.export(calling(torch, function), (torch.ones(3),), strict=True)
 
 
 def test_dynamo_reads_nothing_below_a_call_outside_the_graph(torch):
@@ -192,8 +321,9 @@ def test_dynamo_reads_nothing_below_a_call_outside_the_graph(torch):
     import jax
 
     above = []
+    marker = object()  # has no place in a graph
 
-    def tanh(x):
+    def tanh(x, marker):
         frame = sys._getframe()
         while frame is not None:
             above.append(frame.f_code.co_name)
@@ -204,7 +334,7 @@ def test_dynamo_reads_nothing_below_a_call_outside_the_graph(torch):
         torch._dynamo.reset()
         f = ab.jax(**options)(tanh)
         x = torch.ones(3, requires_grad="differentiable" in options)
-        broken = torch.compile(lambda x, f=f: f(x * 2) + 1, backend="eager")
+        broken = torch.compile(lambda x, f=f: f(x * 2, marker) + 1, backend="eager")
         for _ in range(2):
             above.clear()
             y = broken(x)
@@ -214,7 +344,7 @@ def test_dynamo_reads_nothing_below_a_call_outside_the_graph(torch):
     torch.testing.assert_close(x.grad, 2 * (1 - torch.tanh(2 * x) ** 2).detach())
     # Elsewhere a call is as it was.
     above.clear()
-    f(torch.ones(3))
+    f(torch.ones(3), marker)
     assert above.count("test_dynamo_reads_nothing_below_a_call_outside_the_graph") == 1
 
 

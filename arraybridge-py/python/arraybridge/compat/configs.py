@@ -11,6 +11,12 @@ from typing import Any
 from .._core import _declare  # type: ignore[import-not-found]
 from ..dtype_scaling import DtypeConversion
 
+try:
+    # OpenHCS takes its subclasses only. The original package depends on it.
+    from python_introspect import RuntimeParameterDeclarationABC as _Keyword
+except ImportError:
+    _Keyword = ABC
+
 __all__ = [
     "PRESERVE_INPUT_DTYPE_CONFIG",
     "DtypeConversion",
@@ -20,7 +26,7 @@ __all__ = [
 ]
 
 
-class DtypeConversionConfig(ABC):
+class DtypeConversionConfig(_Keyword):  # type: ignore[misc]
     """A value of ``dtype_config=``: an object that determines the dtype of a result."""
 
     @property
@@ -49,7 +55,7 @@ class DtypeConversionConfig(ABC):
         return _parameter(cls, default_value)
 
 
-class SliceBySliceRuntimeParameter:
+class SliceBySliceRuntimeParameter(_Keyword):  # type: ignore[misc]
     """The keyword ``slice_by_slice``."""
 
     # Pipelines pass it on to the functions that they run.
@@ -94,6 +100,13 @@ class PreserveInputDtypeConfig(DtypeConversionConfig):
 
 
 PRESERVE_INPUT_DTYPE_CONFIG = PreserveInputDtypeConfig()
+
+
+_KEYWORDS = (DtypeConversionConfig, SliceBySliceRuntimeParameter) if _Keyword is not ABC else ()
+ANNOTATIONS = {each.require_parameter_name(): each.annotation_type() for each in _KEYWORDS}
+"""The types of the keywords in the signatures of functions that are declared from now on.
+
+Pydantic takes no such signature, so it has none where OpenHCS cannot be."""
 
 
 def _create_dtype_wrapper(

@@ -60,8 +60,9 @@ def wrap_dtype_preserving_callable(
     """Return a function that also takes ``slice_by_slice`` and ``dtype_config``.
 
     Its arguments are not converted. Its result, or the first element of a tuple, gets the dtype of
-    the policy, as that of a declared function does; ``ArrayPayload`` objects keep what they carry
-    besides. Raises ``TypeError`` if ``dtype_config_default`` is of another class.
+    the policy, as that of a declared function with ``dtype_config`` does: floats that become
+    integers are stretched. ``ArrayPayload`` objects keep what they carry besides. Raises
+    ``TypeError`` if ``dtype_config_default`` is of another class.
     """
     config_default = (
         DtypeConversionConfig.default_value()
@@ -83,7 +84,7 @@ def wrap_dtype_preserving_callable(
     @functools.wraps(func)
     def wrapped(image: Any, *args: Any, **kwargs: Any) -> Any:
         in_slices = kwargs.pop(by_slice, slice_by_slice_default)
-        conversion = kwargs.pop(policy, config_default).default_dtype_conversion
+        config = kwargs.pop(policy, config_default)
         if in_slices and getattr(image, "ndim", None) == 3:
             result = _core.process_slices(image, func, args, kwargs)
         else:
@@ -95,7 +96,7 @@ def wrap_dtype_preserving_callable(
                 return array.map_array_payload(finished)
             if not (hasattr(array, "dtype") and hasattr(lead, "dtype")):
                 return array
-            return _core.finish_dtype(array, lead, dtype_conversion=conversion, function=name)
+            return _core.finish_dtype(array, lead, dtype_conversion=config, function=name)
 
         if isinstance(result, tuple):
             return (*map(finished, result[:1]), *result[1:])

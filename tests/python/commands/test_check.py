@@ -158,15 +158,20 @@ def test_a_lie_is_found_with_the_key_that_tells_it(name, changes, case, key, wor
 
 
 def test_an_error_about_the_table_is_reported_with_its_own_key():
+    def error(reason):
+        return ab.FrameworkTableError("numpy", "x", "table", reason)
+
     def fail():
-        raise ab.FrameworkTableError("cannot place it: `no_slices` of [x] allows slices, but")
+        raise error("`no_slices` of [x] allows slices, but")
 
     reports = []
     claims.run([("a", "array.stack", fail)], [], lambda **report: reports.append(report))
     assert reports[-1]["key"] == "no_slices"
-    two = ab.FrameworkTableError("`from_numpy` or `to_numpy` of [x] keeps the values, but")
+    two = error("`from_numpy` or `to_numpy` of [x] keeps the values, but")
     assert claims.key_of(two, "other") == "from_numpy"
     assert claims.key_of(ValueError("`no_slices` of [x]"), "other") == "other"
+    ended = {"name": "start of the process", "status": "failed", "reason": f"Error: {two}"}
+    assert check._lines("numpy", [ended])[0]["key"] == "from_numpy"
 
 
 def test_a_true_of_another_byte_than_1_is_told_from_a_lost_sign():

@@ -10,7 +10,6 @@ import functools
 import gc
 import importlib
 import json
-import re
 import sys
 import time
 import warnings
@@ -25,7 +24,19 @@ from .arrays import KNOWN, MUTABLE
 from .capsule import dtype_of, exported
 from .child import reporter
 from .schema import find_class
-from .tables import ARRAY_OPS, EXTENDED, STANDARD, Lie, Table, bits, producer, same, sample, tables
+from .tables import (
+    ARRAY_OPS,
+    EXTENDED,
+    STANDARD,
+    Lie,
+    Table,
+    bits,
+    named_key,
+    producer,
+    same,
+    sample,
+    tables,
+)
 
 __all__ = ["cases"]
 
@@ -175,10 +186,8 @@ def missing(table: Table) -> dict[str, str]:
 
 def key_of(error: BaseException, key: str) -> str:
     """Return the key that an error names, if it is about the table; else the given one."""
-    if not isinstance(error, arraybridge.FrameworkTableError):
-        return key
-    named = re.search(r"`([a-z_.]+)`(?: or `[a-z_.]+`)? of \[", str(error))
-    return named[1] if named else key
+    is_about_it = isinstance(error, arraybridge.FrameworkTableError)
+    return (named_key(str(error)) if is_about_it else "") or key
 
 
 def words(error: BaseException) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import json
+import re
 import tomllib
 from collections.abc import Iterable, Sequence
 from types import ModuleType
@@ -37,6 +38,12 @@ class Lie(AssertionError):
     def __init__(self, key: str, words: str) -> None:
         super().__init__(words)
         self.key = key
+
+
+def named_key(text: str) -> str:
+    """The key that the text of a ``FrameworkTableError`` names; "" if it names none."""
+    named = re.search(r"`([a-z_.]+)`(?: or `[a-z_.]+`)? of \[", text)
+    return named[1] if named else ""
 
 
 def tables() -> dict[str, Table]:

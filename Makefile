@@ -281,20 +281,20 @@ wheel: $(TEST_STAMP)
 wheels: $(TEST_STAMP) ## build the wheels and the sdist, and try each with every CPython on this machine
 	@CARGO_TARGET_DIR=$(EXTENSIONS) $(VENV)/bin/python tests/tools/wheels.py --maturin $(VENV)/bin/maturin
 
-# The same wheel with more tables. It goes into its own environment.
+# More tables, added as a newcomer does it: `add` builds the sdist with them. They go into their own environment, and the
+# names of the engines are those of tables in the sdist.
 ENGINES := onnxruntime openvino pyarrow pyarrow_tensor
-SEVENTH_TABLES := $(wildcard tests/seventh/*.toml) $(ENGINES:%=tables/%.toml)
+SEVENTH_TABLES := $(wildcard tests/seventh/*.toml) $(ENGINES)
 list = $(subst $(eval ) ,:,$(strip $(1)))
 
-seventh: $(SEVENTH_STAMP) $(SEVENTH_TABLES)
-	@echo "building the wheel with $(SEVENTH_TABLES)"
-	@rm -rf build/wheels/seventh
-	@ARRAYBRIDGE_FRAMEWORKS=$(call list,$(SEVENTH_TABLES:%=$(CURDIR)/%)) \
-	$(call maturin,$(VENV)) --profile dev -o build/wheels/seventh
-	@$(SEVENTH_VENV)/bin/python $(pip_install) build/wheels/seventh/*.whl
+seventh: wheel $(SEVENTH_STAMP)
+	@echo "adding $(SEVENTH_TABLES)"
+	@CARGO_TARGET_DIR=$(EXTENSIONS) MATURIN_PEP517_ARGS="--profile dev" \
+	$(VENV)/bin/python tests/tools/newcomer.py --maturin $(VENV)/bin/maturin --python $(SEVENTH_VENV)/bin/python $(SEVENTH_TABLES)
 
-# Downloads 2 GB, and imports each framework once for each of the others, which takes long. `make tables
-# TABLES="paddle warp"` checks some.
+# Downloads 2 GB. Each framework is checked with some of the others: see tests/tools/check_tables.py. `make tables
+# TABLES="paddle warp"` checks some, and `make tables PARTNERS=99` all pairs.
+PARTNERS := 1
 TABLE_FILES := $(wildcard tables/*.toml) tests/seventh/tvm_ffi.toml
 TABLES ?= $(basename $(notdir $(TABLE_FILES)))
 
@@ -304,7 +304,7 @@ tables: $(TABLES_STAMP) $(OPENCL_ENV) ## build the wheel with every table, check
 	@ARRAYBRIDGE_FRAMEWORKS=$(call list,$(TABLE_FILES:%=$(CURDIR)/%)) \
 	$(call maturin,$(VENV)) --profile dev -o build/wheels/tables
 	@$(TABLES_VENV)/bin/python $(pip_install) build/wheels/tables/*.whl
-	@$(with_opencl) $(TABLES_VENV)/bin/python tests/tools/check_tables.py --out build/tables $(TABLES)
+	@$(with_opencl) $(TABLES_VENV)/bin/python tests/tools/check_tables.py --out build/tables --partners $(PARTNERS) $(TABLES)
 
 examples: wheel $(OPENCL_ENV) ## build and test the crates under examples/
 	@echo "building examples/rust-tensors, which needs no Python"

@@ -15,6 +15,9 @@ mod parse;
 /// The name of the framework's module, in scope everywhere.
 pub const MODULE: &str = "module";
 
+/// The name of NumPy's module, in scope everywhere.
+pub const NUMPY: &str = "numpy";
+
 /// An expression. `N` is a name: as it is written, or checked to be in scope.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expr<N> {

@@ -176,6 +176,24 @@ class NarrowDevice(Device):
         return cls(values.astype("float32") if is_narrowed else values.copy())
 
 
+class Tail(Device):
+    """Its casts take unsigned types for signed ones, for what vectors of 16 values leave over."""
+
+
+class tails:
+    @staticmethod
+    def clip(array, low, high):
+        return Tail(np.clip(array.values, low, high))
+
+    @staticmethod
+    def astype(array, dtype):
+        values = array.values.astype(dtype).reshape(-1)
+        left = values[len(values) - len(values) % 16 :]
+        if values.dtype.kind == "u":
+            np.minimum(left, np.iinfo(dtype).max // 2, out=left)
+        return Tail(values.reshape(array.shape))
+
+
 class HandsOut(Fake):
     """NumPy gets a copy that does not look like one: it is a view of other memory."""
 

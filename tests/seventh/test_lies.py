@@ -129,6 +129,20 @@ def test_the_dtype_of_a_result_on_a_device_is_looked_at():
     )
 
 
+def test_a_cast_on_a_device_that_is_wrong_for_few_values_is_not_used():
+    """Compilers make two loops of one, for vectors and for what is left."""
+    run(
+        """
+        for dtype, value in ("uint8", 200), ("uint16", 300):
+            x = fake_liars.Tail(np.full((2, 6), value, "i4"))
+            y = ab.convert(x, "fake_tail", dtype=dtype)
+            assert y.dtype == dtype and np.array(y).tolist() == [[value] * 6] * 2
+        x = fake_liars.Tail(np.full((2, 6), 40000, "i4"))
+        assert np.array(ab.convert(x, "fake_tail", dtype="uint16")).tolist() == [[40000] * 6] * 2
+        """
+    )
+
+
 def test_a_download_that_is_a_view_is_copied():
     run(
         """

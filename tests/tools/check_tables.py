@@ -2,8 +2,10 @@
 
     python tests/tools/check_tables.py --out build/tables paddle warp
 
-Each report goes into the folder as JSON and as text. The exit status is 1 if a framework is not as
-its table says.
+Each framework is checked with itself, those of the standard build, and the next one of the others,
+so that every one has two of them beside it. ``--partners 99`` checks all pairs, which takes twice
+as long. Each report goes into the folder as JSON and as text. The exit status is 1 if a framework
+is not as its table says.
 """
 
 from __future__ import annotations
@@ -11,10 +13,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import tomllib
 from pathlib import Path
 
+from arraybridge import _core
 from arraybridge._tools import check
 from arraybridge._tools.page import check_page, table
+from arraybridge._tools.tables import tables
 
 STATES = ("passed", "note", "limit", "failed")
 
@@ -28,17 +33,27 @@ def row(name: str, report: dict) -> tuple[str, ...]:
     return (found["title"], str(len(found["against"])), *counts, f"{report['seconds']:.0f}", why)
 
 
+def partners(name: str, number: int) -> list[str]:
+    """The frameworks that one is checked with: so many of those that were added."""
+    standard = list(tomllib.loads(_core._TABLES[0]))
+    found = tables()
+    added = [each for each in found if each not in standard and check.installed(found[each])]
+    at = added.index(name) + 1 if name in added else 0
+    following = [each for each in (*added[at:], *added[:at]) if each != name]
+    return [*dict.fromkeys((*standard, name, *following[:number]))]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--against", nargs="*", help="other frameworks (all that are installed)")
+    parser.add_argument("--partners", type=int, default=1, help="how many others (1)")
     parser.add_argument("names", nargs="+")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     rows = [("framework", "with", "passed", "notes", "limits", "failed", "s", "")]
     right = True
     for name in options.names:
-        report = check.gather([name], options.against)
+        report = check.gather([name], partners(name, options.partners))
         (options.out / f"{name}.json").write_text(json.dumps(report, indent=1))
         page = check_page(report)
         (options.out / f"{name}.txt").write_text(page + "\n")

@@ -7,7 +7,7 @@
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
 
-use crate::op::{Checked, Comparison, Expr, MODULE, Step};
+use crate::op::{Checked, Comparison, Expr, MODULE, NUMPY, Step};
 use crate::table::value::Op;
 
 /// `Op { source, call }`.
@@ -26,13 +26,17 @@ pub fn expand(op: &Op) -> TokenStream {
 }
 
 fn function(op: &Op) -> TokenStream {
-    let mut body = Body { py: false };
-    let result = body.alternatives(op);
     let used = |name: &str| {
         op.alternatives().any(|expr| expr.uses(name))
             || (name == MODULE && !op.preferred.is_empty())
     };
-    let others = || op.scope.iter().copied().filter(|name| *name != MODULE);
+    let numpy = used(NUMPY).then(|| {
+        let numpy = ident(NUMPY);
+        quote!(let #numpy = ::arraybridge_runtime::__private::op::numpy(py)?;)
+    });
+    let mut body = Body { py: numpy.is_some() };
+    let result = body.alternatives(op);
+    let others = || op.scope.iter().copied().filter(|name| ![MODULE, NUMPY].contains(name));
     let names = others().map(|name| if used(name) { ident(name) } else { quote!(_) });
     let count = Literal::usize_unsuffixed(others().count());
     let module = if used(MODULE) || body.py { ident(MODULE) } else { quote!(_) };
@@ -46,6 +50,7 @@ fn function(op: &Op) -> TokenStream {
             [#(#names),*]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, #count>,
         ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
             #py
+            #numpy
             #result
         }
     }

@@ -2,17 +2,17 @@
 
 use super::raw::{Section, Text};
 use super::value::Op;
-use crate::op::{self, MODULE};
+use crate::op::{self, MODULE, NUMPY};
 
 /// The names of a scope, alternatives of one place together.
 fn names(scope: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
     let names = scope.split(", ").filter(|name| !name.is_empty());
-    [vec![MODULE]].into_iter().chain(names.map(|name| name.split('|').collect()))
+    [vec![MODULE], vec![NUMPY]].into_iter().chain(names.map(|name| name.split('|').collect()))
 }
 
-/// The number of values that an op is called with, besides the module.
+/// The number of values that an op is called with, besides the modules.
 pub fn arity(scope: &'static str) -> usize {
-    names(scope).count() - 1
+    names(scope).count() - 2
 }
 
 /// An op of several texts, of which the first that exists in an installed version is used.

@@ -170,9 +170,9 @@ mistakes! {
     ];
     fast_functions_with_mistakes: HOST, "guards" => "to_numpy = \"data\"\nfrom_numpy = \"data\"\nfast_to_numpy = { bfloat16 = \"data\", float32 = \"device\", int7 = \"data\" }\nfast_from_numpy = { create = \"array\", wirte = \"array\" }\nguards", [
         "t.toml:9:19: `bfloat16` is not in the framework's `dtypes`; add it there or remove it here",
-        "t.toml:9:49: unknown name `device`; known names: module, data",
+        "t.toml:9:49: unknown name `device`; known names: module, numpy, data",
         "t.toml:9:58: unknown dtype `int7`; write `int8`",
-        "t.toml:10:31: unknown name `array`; known names: module, data, device",
+        "t.toml:10:31: unknown name `array`; known names: module, numpy, data, device",
         "t.toml:10:39: unknown key `wirte` in [x.fast_from_numpy]; write `write`",
     ];
     a_dtype_without_dlpack_and_without_to_numpy: HOST, "guards" => "no_dlpack = [\"float64\"]\nfrom_numpy = \"data\"\nguards", [
@@ -198,7 +198,7 @@ mistakes! {
         "t.toml:7:37: `x/../y.so` is not a file in a package; write `package/folder/name.so`, or a name alone",
     ];
     an_init_with_data: HOST, "guards" => "init = \"module.init(data)\"\nguards", [
-        "t.toml:7:21: unknown name `data`; known names: module",
+        "t.toml:7:21: unknown name `data`; known names: module, numpy",
     ];
     a_dtype_without_dlpack_that_is_not_listed: HOST, "guards" => "no_dlpack = [\"bfloat16\"]\nfrom_numpy = \"data\"\nto_numpy = \"data\"\nguards", [
         "t.toml:7:14: `bfloat16` is not in the framework's `dtypes`; add it there or remove it here",
@@ -301,15 +301,15 @@ mistakes! {
         "t.toml:2:2: `x` is there twice; write it once",
     ];
     an_unknown_name: HOST, r#""data.lazy""# => r#""array.lazy""#, [
-        "t.toml:7:35: unknown name `array`; known names: module, data",
+        "t.toml:7:35: unknown name `array`; known names: module, numpy, data",
     ];
     a_name_like_one_in_scope: HOST, r#""data.lazy""# => r#""dat.lazy""#, [
         "t.toml:7:35: unknown name `dat`; write `data`",
     ];
     two_unknown_names: HOST, r#""data.lazy""# => r#""f(a, b)""#, [
-        "t.toml:7:35: unknown name `f`; known names: module, data",
-        "t.toml:7:37: unknown name `a`; known names: module, data",
-        "t.toml:7:40: unknown name `b`; known names: module, data",
+        "t.toml:7:35: unknown name `f`; known names: module, numpy, data",
+        "t.toml:7:37: unknown name `a`; known names: module, numpy, data",
+        "t.toml:7:40: unknown name `b`; known names: module, numpy, data",
     ];
     a_lower_case_truth: HOST, r#""data.lazy""# => r#""data.lazy == true""#, [
         "t.toml:7:48: unknown name `true`; write `True`",
@@ -354,10 +354,10 @@ mistakes! {
         "t.toml:7:45: the literal has a prefix or suffix; write a plain Python string or number",
     ];
     a_place_in_a_literal_string: HOST, r#""data.lazy""# => r#"'data.kind("é") == kind'"#, [
-        "t.toml:7:53: unknown name `kind`; known names: module, data",
+        "t.toml:7:53: unknown name `kind`; known names: module, numpy, data",
     ];
     a_place_in_an_escaped_string: HOST, r#""data.lazy""# => r#""data.kind(\"meta\") == kind""#, [
-        "t.toml:7:34: unknown name `kind`; known names: module, data",
+        "t.toml:7:34: unknown name `kind`; known names: module, numpy, data",
     ];
     an_accelerator_without_devices: GPU, "[g.device]\ncount = \"module.count()\"\nat = \"module.at(index)\"\nscope = \"device\"\n" => "", [
         r#"t.toml:1:2: [g] has accelerator memory but no `device`; add one with `count` and `at`, or write memory = "host""#,
@@ -386,7 +386,7 @@ mistakes! {
         "t.toml:5:45: unknown key `ordered_by` in [g.import]; known keys: op, fast, devices, strides, align, device_align, read_only, writable_only, shares, no_dlpack",
     ];
     a_move_without_data: GPU, r#"scope = "device""# => r#"scope = "module.device(dev)""#, [
-        "t.toml:9:24: unknown name `dev`; known names: module, device",
+        "t.toml:9:24: unknown name `dev`; known names: module, numpy, device",
     ];
 }
 

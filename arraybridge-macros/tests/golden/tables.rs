@@ -200,10 +200,10 @@ pub mod statics {
         }),
         to_numpy: ::core::option::Option::None,
         from_numpy: ::core::option::Option::Some(::arraybridge_runtime::__private::Op {
-            source: "data",
+            source: "numpy.ascontiguousarray(data)",
             call: {
                 fn op<'py>(
-                    _: &::arraybridge_runtime::__private::pyo3::Bound<
+                    module: &::arraybridge_runtime::__private::pyo3::Bound<
                         'py,
                         ::arraybridge_runtime::__private::pyo3::PyAny,
                     >,
@@ -212,7 +212,16 @@ pub mod statics {
                     _,
                     ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
                 ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
-                    ::core::result::Result::Ok(::core::clone::Clone::clone(data))
+                    let py = module.py();
+                    let numpy = ::arraybridge_runtime::__private::op::numpy(py)?;
+                    ::arraybridge_runtime::__private::op::call_method(
+                        numpy,
+                        ::arraybridge_runtime::__private::pyo3::intern!(
+                            py, "ascontiguousarray"
+                        ),
+                        [data],
+                        ::core::option::Option::None,
+                    )
                 }
                 op
             },

@@ -197,6 +197,13 @@ impl Literal {
     }
 }
 
+/// NumPy's module.
+pub fn numpy(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
+    static NUMPY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let import = || py.import("numpy").map(|module| module.into_any().unbind());
+    Ok(NUMPY.get_or_try_init(py, import)?.bind(py))
+}
+
 /// `None`.
 #[inline]
 pub fn none(py: Python<'_>) -> Bound<'_, PyAny> {

@@ -77,6 +77,10 @@ def test_a_module_that_cannot_be_imported_is_a_mistake(tmp_path, monkeypatch):
     assert "is_not_there" in found
 
 
+def test_a_class_that_says_builtins_may_be_elsewhere():
+    assert problems(GOOD.replace("decimal.Decimal", "builtins.Var")) == []
+
+
 def test_what_is_not_installed_is_not_looked_at():
     for module in ("is_not_there", "is_not_there.core"):
         other = GOOD.replace('"decimal"', f'"{module}"').replace("Decimal", "nothing")
@@ -117,7 +121,8 @@ def installed(monkeypatch):
 def test_the_build_gets_the_tables_and_those_that_were_added_before(
     source, installed, tmp_path, monkeypatch, capsys
 ):
-    before = [_core._TABLES[0], GOOD.replace("[x]", "[kept]"), GOOD]
+    other = GOOD.replace("[x]", "[kept]").replace("Decimal", "Inexact")
+    before = [_core._TABLES[0], other, GOOD]
     monkeypatch.setattr(_core, "_TABLES", before)
     (tmp_path / "my.toml").write_text(GOOD)
     assert add.run([str(tmp_path / "my.toml"), "shipped"], str(source), False) == 0
@@ -126,6 +131,16 @@ def test_the_build_gets_the_tables_and_those_that_were_added_before(
     assert command[1:4] == ["-m", "pip", "install"] and command[-1] == str(source)
     out = capsys.readouterr().out
     assert add.NEEDS in out and "python -m arraybridge check x shipped" in out
+
+
+def test_a_table_that_does_not_fit_those_that_were_added_before_is_refused(
+    installed, tmp_path, monkeypatch, capsys
+):
+    before = GOOD.replace("[x]", "[kept]")
+    monkeypatch.setattr(_core, "_TABLES", [_core._TABLES[0], before])
+    (tmp_path / "my.toml").write_text(GOOD)
+    assert add.run([str(tmp_path / "my.toml")], None, True) == 1 and installed == []
+    assert "my.toml:5:12: `decimal.Decimal` is already listed in [kept]" in capsys.readouterr().err
 
 
 def test_an_sdist_is_unpacked(source, installed, tmp_path):

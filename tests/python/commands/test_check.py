@@ -102,7 +102,7 @@ CONVERTED = {"why": "sparse", "array": "module.eye(2)"}
     [
         ("numpy", {"classes": ["numpy.matrix"]}, "classes", "classes", "numpy.ndarray"),
         ("numpy", {"dtype": "module.dtype('f4')"}, "dtype int8", "dtype", "has dtype('int8')"),
-        ("pyclesperanto", {"ndim": [1, 4]}, "ndim", "ndim", "4 axes"),
+        ("pyclesperanto", {"ndim": [1, 4]}, "ndim", "ndim", "; 1 to 3 work"),
         ("numpy", {"memory": "accelerator"}, "memory", "memory", "device 1"),
         ("numpy", {"align": 2**20}, "align", "align", "not 1048576"),
         ("numpy", {"immutable": True}, "immutable", "immutable", "set in place"),
@@ -155,6 +155,34 @@ def test_a_lie_is_found_with_the_key_that_tells_it(name, changes, case, key, wor
     found = outcome(lying(name, **changes), case)
     assert isinstance(found, Lie), found
     assert found.key == key and (words in str(found)), (found.key, found)
+
+
+def test_an_error_about_the_table_is_reported_with_its_own_key():
+    def error(reason):
+        return ab.FrameworkTableError("numpy", "x", "table", reason)
+
+    def fail():
+        raise error("`no_slices` of [x] allows slices, but")
+
+    reports = []
+    claims.run([("a", "array.stack", fail)], [], lambda **report: reports.append(report))
+    assert reports[-1]["key"] == "no_slices"
+    two = error("`from_numpy` or `to_numpy` of [x] keeps the values, but")
+    assert claims.key_of(two, "other") == "from_numpy"
+    assert claims.key_of(ValueError("`no_slices` of [x]"), "other") == "other"
+    ended = {"name": "start of the process", "status": "failed", "reason": f"Error: {two}"}
+    assert check._lines("numpy", [ended])[0]["key"] == "from_numpy"
+
+
+def test_a_true_of_another_byte_than_1_is_told_from_a_lost_sign():
+    odd = np.array([0, 255], "u1").view(bool)
+    for values, words in ((odd, "another byte"), (np.array([-0.0, 1.0]), "lose their sign")):
+        with pytest.raises(Lie, match=words):
+            tables.same(values, np.array([0, 1], values.dtype), "dtypes", "it")
+
+
+def test_an_op_may_use_numpy():
+    assert outcome(lying("numpy", dtype="numpy.dtype(name)"), "dtype int8") is None
 
 
 @pytest.mark.parametrize(

@@ -112,17 +112,17 @@ def names_of(files: Sequence[Path]) -> list[str]:
     names = [name for text in texts.values() for name in tomllib.loads(text)]
     if not names:
         raise Refused(f"{', '.join(texts)} has no tables; add one for each framework")
+    # The build gets these as well.
+    before = {f"[{', '.join(tomllib.loads(text))}], added before": text for text in kept(names)}
+    problems = schema.mistakes(before | texts) if before else []
+    if problems:
+        raise Refused("\n".join(problems))
     return names
 
 
-def kept(names: Sequence[str], folder: Path) -> list[Path]:
-    """Return the earlier added tables, as files, except for those that are added again."""
-    found = []
-    for number, text in enumerate(_core._TABLES[1:]):
-        if not set(tomllib.loads(text)) & set(names):
-            found.append(folder / f"kept{number}.toml")
-            found[-1].write_text(text)
-    return found
+def kept(names: Sequence[str]) -> list[str]:
+    """Return the files of tables that were added before, except for those that are added again."""
+    return [text for text in _core._TABLES[1:] if not set(tomllib.loads(text)) & set(names)]
 
 
 def run(tables: Sequence[str], source: str | None, dry_run: bool) -> int:
@@ -148,8 +148,11 @@ def run(tables: Sequence[str], source: str | None, dry_run: bool) -> int:
         except Refused as refused:
             print(refused, file=sys.stderr)
             return 1
-        listed = [*kept(names, folder), *files]
-        print(f"tables: {', '.join(names)}, besides {len(listed) - len(files)} added before")
+        before = [folder / f"kept{number}.toml" for number, _ in enumerate(kept(names))]
+        for file, text in zip(before, kept(names), strict=True):
+            file.write_text(text, encoding="utf-8")
+        listed = [*before, *files]
+        print(f"tables: {', '.join(names)}, besides {len(before)} added before")
         print(f"{NEEDS} The sources are {found}.", flush=True)
         return 0 if dry_run else _install(found, listed, names)
 

@@ -20,7 +20,7 @@ import arraybridge
 import numpy
 
 from .child import reporter
-from .claims import error_of, missing, run, set_up, words
+from .claims import error_of, key_of, missing, run, set_up, words
 from .tables import Lie, Table, bits, same, sample, tables
 
 __all__ = ["cases"]
@@ -113,7 +113,7 @@ class Pair:
                 except Lie:
                     raise
                 except Exception as error:
-                    raise Lie(key, f"{label}: {words(error)}") from error
+                    raise Lie(key_of(error, key), f"{label}: {words(error)}") from error
                 made += 1
         return f"{made} conversions"
 

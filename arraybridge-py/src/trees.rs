@@ -54,6 +54,7 @@ fn _likeness(data: &Bound<'_, PyAny>) -> Option<&'static str> {
 fn _gathered<'py>(
     function: &Bound<'py, PyAny>,
 ) -> PyResult<(Bound<'py, PyAny>, Vec<Record>, Option<u64>)> {
+    package::rather_than_end(function.py());
     gathered(|| function.call0())
 }
 
@@ -66,6 +67,7 @@ fn _push(record: &Bound<'_, Record>, start: u64) {
 /// Call a function whose conversions are of the array in an object of a class, which their records name.
 #[pyfunction]
 fn _within<'py>(class: String, function: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    package::rather_than_end(function.py());
     within(class, || function.call0())
 }
 

@@ -60,6 +60,7 @@ pub mod package {
     pub use crate::framework::generated::{KEYS, MemoryType, TABLES};
     pub use crate::framework::spec::{DType, Framework, Memory};
     pub use crate::interpreter::error::{Error, Result};
+    pub use crate::interpreter::park::rather_than_end;
     pub use crate::interpreter::progress::ShowProgress;
     pub use crate::policy::{Conversion, DtypePolicy, Lead, Narrow, Policy};
     pub use crate::tensor::add_class as add_tensor_class;

@@ -101,12 +101,15 @@ pub(super) fn likeness(data: &Bound<'_, PyAny>) -> Likeness {
     }
 }
 
+/// The inputs of a model of Keras's while it is built, whatever the backend. They have `__array__`, which raises.
+const KERAS_TENSOR: &str = "keras.src.backend.common.keras_tensor.KerasTensor";
+
 /// The relation of the objects of a class to arrays; `data` is one of them.
 fn examine(class: &Bound<'_, PyType>, data: &Bound<'_, PyAny>) -> Likeness {
     let names = classes::names_of(class);
     let is_one_of = |list: &[&str]| names.iter().any(|name| list.contains(&name.as_str()));
-    // Numbers, and whatever has rules of its own.
-    if is_one_of(&["numpy.generic", "builtins.type"]) || classes::is_payload(class) {
+    // Numbers, placeholders without values, payloads, and whatever has rules of its own.
+    if is_one_of(&["numpy.generic", "builtins.type", KERAS_TENSOR]) || classes::is_payload(class) {
         return Likeness::None;
     }
     if wrapper::is_registered(class) {

@@ -10,6 +10,10 @@ const WAYS: &[(&str, &str)] = &[
     ("scipy.sparse.", "it is sparse; call toarray() first"),
     ("sparse.", "it is sparse; call todense() first"),
     ("cv2.UMat", "call get() first"),
+    (
+        "keras.src.backend.common.keras_tensor.",
+        "it has no values yet; call the model with an array",
+    ),
     ("polars.lazyframe.", "it is a computation that has not run; call collect() first"),
     ("arraybridge.compat.payloads.", "it carries an array; pass its array_payload_data()"),
     ("builtins.bytes", "wrap it in memoryview(..), which shares its memory"),

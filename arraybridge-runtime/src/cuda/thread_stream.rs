@@ -15,7 +15,7 @@ use crate::framework::generated::MemoryType;
 use crate::framework::loaded::{self, Loaded, is_imported};
 use crate::framework::spec::Streams;
 use crate::interpreter::detached::DetachedRef;
-use crate::interpreter::interrupt;
+use crate::interpreter::{interrupt, park};
 
 /// A stream that belongs to one thread.
 ///
@@ -133,6 +133,7 @@ impl ThreadStream {
 
     fn __enter__<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
         let (py, index) = (slf.py(), slf.get().index);
+        park::rather_than_end(py);
         let (handle, left_to) = with_own(index, |own| {
             let left_to: Vec<usize> = own.left_to.iter().map(|(handle, _)| *handle).collect();
             (own.handle, left_to)

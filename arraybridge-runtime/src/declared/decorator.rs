@@ -8,6 +8,7 @@ use super::options::{self, Options};
 use super::{Declared, names};
 use crate::framework::spec::Framework;
 use crate::interpreter::error::Result;
+use crate::interpreter::park;
 
 /// The part of a decorator's docstring that is the same for every framework.
 const OPTIONS_DOC: &str = "\
@@ -174,6 +175,7 @@ impl Decorator {
         function: Option<&Bound<'py, PyAny>>,
         options: Option<&Bound<'py, PyDict>>,
     ) -> Result<Bound<'py, PyAny>> {
+        park::rather_than_end(py);
         let keywords = match &self.keywords {
             Some(keywords) => keywords.bind(py).copy()?,
             None => PyDict::new(py),
@@ -228,6 +230,7 @@ pub fn memory_types<'py>(
     options: Option<&Bound<'py, PyDict>>,
 ) -> Result<Bound<'py, Decorator>> {
     let py = input_type.py();
+    park::rather_than_end(py);
     let keywords = PyDict::new(py);
     keywords.set_item("input_type", input_type)?;
     keywords.set_item("output_type", output_type)?;
@@ -250,5 +253,6 @@ pub fn declare<'py>(
     execution: &Bound<'py, PyAny>,
     options: &Bound<'py, PyDict>,
 ) -> Result<Bound<'py, PyAny>> {
+    park::rather_than_end(function.py());
     Declared::declare(function, names::framework(execution)?, options)
 }

@@ -369,12 +369,12 @@ fn convert_to_output<'py>(
     let is_asked_for = call.definition.options.writable && !output.immutable;
     let for_writing = class.framework.immutable && (is_asked_for || output.can_be_written());
     let copy = if for_writing && is_asked_for { Some(true) } else { copy };
-    let placement = match (place(call, output)?, call.definition.options.output) {
-        // A result that goes back to the lead's framework goes to where the lead is.
-        (Placement::Auto, OutputType::Input) if output.memory != Memory::Host => {
+    let placement = match place(call, output)? {
+        // A result of the lead's framework goes to where the lead is.
+        Placement::Auto if output.memory != Memory::Host => {
             arguments::host_of_lead(loaded::load(call.py, output)?, &call.slots)?
         }
-        (placement, _) => placement,
+        placement => placement,
     };
     let request = Request { placement, copy, for_writing, ..Request::default() };
     let narrowing = || call.definition.narrowing(call.py);

@@ -15,6 +15,7 @@ use pyo3::types::PyIterator;
 use crate::framework::generated::MemoryType;
 use crate::framework::spec::Isolate;
 use crate::interpreter::error::attempt;
+use crate::interpreter::park;
 
 /// A finder in `sys.meta_path`. It sees each import first, and finds nothing itself.
 #[pyclass(frozen, module = "arraybridge._core")]
@@ -30,6 +31,7 @@ impl ImportWatch {
         _path: Option<&Bound<'_, PyAny>>,
         _target: Option<&Bound<'_, PyAny>>,
     ) {
+        park::rather_than_end(py);
         before_import(py, name);
     }
 }

@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use super::context::{ContextBlock, ContextVariable};
+use super::park;
 
 /// The context variable with the object that makes the bars.
 static BARS: ContextVariable = ContextVariable::new("arraybridge.progress");
@@ -77,6 +78,7 @@ impl ShowProgress {
     }
 
     fn __enter__(&self, py: Python<'_>) -> PyResult<()> {
+        park::rather_than_end(py);
         let make = match &self.bar {
             Some(bar) => bar.bind(py).clone(),
             None => py.import("arraybridge._tools.progress")?.getattr("bar")?,

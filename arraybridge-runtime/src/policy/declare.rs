@@ -12,6 +12,7 @@ use crate::framework::spec::DType;
 use crate::host::cast::Scaling;
 use crate::interpreter::context::{ContextBlock, ContextVariable};
 use crate::interpreter::error::{Error, Result, attempt, shown};
+use crate::interpreter::park;
 use crate::memory::numpy_array;
 
 const DEFAULT: &str = "default";
@@ -128,6 +129,7 @@ fn enum_value<'py>(object: &Bound<'py, PyAny>) -> Bound<'py, PyAny> {
     {
         return object.clone();
     }
+    park::rather_than_end(object.py());
     object.getattr(pyo3::intern!(object.py(), "value")).unwrap_or_else(|_| object.clone())
 }
 

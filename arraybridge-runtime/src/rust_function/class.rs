@@ -11,8 +11,8 @@ use super::{Binding, Call, Declaration, FunctionEntry, Returns, Setting, Sorted,
 use crate::c_api;
 use crate::framework::generated::MemoryType;
 use crate::framework::spec::Framework;
-use crate::interpreter::classes;
 use crate::interpreter::vectorcall::{self, Given, vectorcall_class};
+use crate::interpreter::{classes, park};
 
 /// A Rust function as its declaration calls it: it opens the arrays that it is given by itself, and
 /// gives arrays of the framework that it returns.
@@ -116,6 +116,7 @@ fn framework(name: &'static str) -> PyResult<&'static Framework> {
 /// ```
 pub fn export(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
+    park::rather_than_end(py);
     let package = c_api::join(py)?;
     let mut entries: Vec<_> = inventory::iter::<FunctionEntry>.into_iter().collect();
     entries.sort_by_key(|entry| (entry.method.is_some(), entry.name, entry.module));

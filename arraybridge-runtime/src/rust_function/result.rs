@@ -5,7 +5,7 @@ use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use super::{Call, Returns, Setting};
+use super::{Call, Declaration, Returns, Setting};
 use crate::convert::trace;
 use crate::convert::{self, Request};
 use crate::framework::detect::{self, Role};
@@ -53,29 +53,40 @@ impl<T: Element, D: Dimension + 'static> Output for Array<T, D> {
 }
 
 impl<'a, 'py> Call<'a, 'py> {
-    /// The framework of the results, and where they go.
+    /// The framework of the results, and where they go: to the device of the lead.
+    ///
+    /// # Errors
+    ///
+    /// Any exception that the framework raises when it is asked where the lead is.
     fn target(&self) -> Result<(&'static Framework, Request)> {
-        let function = self.function;
-        if let Some(framework) = function.output {
-            return Ok((framework, Request::default()));
+        let Declaration { entry, framework, output } = self.function;
+        debug_assert!(output.is_some() || entry.returns == Returns::Input);
+        if let Some(output) = output.filter(|output| output.device.hosts.is_none()) {
+            return Ok((output, Request::default()));
         }
-        debug_assert_eq!(function.entry.returns, Returns::Input);
         let classified = |array: Borrowed<'_, 'py, PyAny>| {
             let class = detect::class_of(&array)?;
-            Some((array.to_owned(), class))
+            output
+                .is_none_or(|output| output.is(class.framework))
+                .then(|| (array.to_owned(), class))
         };
         let lead = match self.has_containers() {
             true => self.arrays().find_map(classified),
             false => self.given.iter().copied().flatten().find_map(classified),
         };
-        let Some((lead, class)) = lead else { return Ok((self.framework(), Request::default())) };
+        let Some((lead, class)) = lead else {
+            return Ok((output.unwrap_or(framework), Request::default()));
+        };
         let framework = class.framework;
         let mut request = Request::default();
         if framework.memory != Memory::Host && matches!(class.role, Role::Array) {
             let loaded = loaded::load(self.py, framework)?;
-            if let device @ Device::Accelerator(_) = loaded.device_of(&lead)? {
-                request.placement = Placement::On(device);
-            }
+            request.placement = match loaded.device_of(&lead)? {
+                // A declared framework decides on the accelerator.
+                Device::Accelerator(_) if output.is_some() => Placement::Auto,
+                device @ Device::Accelerator(_) => Placement::On(device),
+                Device::Host => loaded.host_of(&lead)?.map_or(Placement::Auto, Placement::OnHost),
+            };
         }
         Ok((framework, request))
     }
@@ -141,6 +152,7 @@ impl<'a, 'py> Call<'a, 'py> {
     ) -> Result<Bound<'py, PyAny>> {
         let device = match request.placement {
             Placement::On(device) => Some(device.name()),
+            Placement::OnHost(index) => Some(format!("host:{index}").into()),
             _ => None,
         };
         let entry = self.function.entry;

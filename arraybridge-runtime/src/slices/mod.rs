@@ -149,11 +149,12 @@ pub fn process<'py>(
     let mut results = Results { merge, lengths, count, shape, tuple: None, columns: Vec::new() };
     let mut done = 0;
     stack.each(&mut |index, slice| {
-        results.add(call(index, slice)?, done)?;
+        let result = call(index, slice)?;
+        results.add(result, done).map_err(|error| merge.about_result(error))?;
         done += 1;
         Ok(progress.step(1)?)
     })?;
-    results.merge(py)
+    results.merge(py).map_err(|error| merge.about_result(error))
 }
 
 /// A function of a slice, and its index along each leading axis.
@@ -172,6 +173,20 @@ pub struct Merge<'a, 'py> {
     /// True if arrays that have the shape of their slices are stacked in further elements of
     /// tuples.
     pub stacks_images: bool,
+}
+
+impl Merge<'_, '_> {
+    /// An error that says that it is about the result of the function.
+    #[cold]
+    fn about_result(&self, mut error: Error) -> Error {
+        if let Error::Conversion(error) = &mut error
+            && error.place.is_none()
+            && !self.name.is_empty()
+        {
+            error.place = Some(format!("{}(): the result", self.name));
+        }
+        error
+    }
 }
 
 /// The results of the calls for the slices.

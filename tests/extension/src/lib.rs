@@ -135,6 +135,11 @@ fn ramp(n: usize) -> Result<(Tensor, usize), Error> {
     Ok((tensor, n))
 }
 
+#[memory_type(numpy, returns = jax)]
+fn for_jax(image: ArrayView2<'_, f32>, other: ArrayView2<'_, f32>) -> Array2<f32> {
+    &image + &other
+}
+
 #[memory_type(numpy)]
 fn masked(
     image: ArrayView1<'_, f32>,

@@ -133,6 +133,9 @@ def test_a_function_runs_on_the_host_device_of_its_declaration_or_of_its_lead():
                 assert np.array_equal(result, data + 1)
                 result = plus(jax.numpy.asarray(data), slice_by_slice=stack)
                 assert home(result + there) == 3
+        named = ab.numpy(output_type="jax")(lambda x, y=None: x + 1)
+        made = named(there), named(image, there), named(image)
+        assert [home(array) for array in made] == [3, 3, 0]
         tiled = ab.numpy(output_type="input", tiles=(4, 4))(lambda x: x * 2)(there)
         assert home(tiled) == 3 and np.array_equal(tiled, image * 2)
 
@@ -202,3 +205,27 @@ def test_tensorflow_has_logical_processors():
         assert home(plus(there)) == 3
     """
     run(code, TENSORFLOW)
+
+
+def test_a_rust_function_gives_its_result_where_its_lead_is(ext):
+    code = f"""
+        ext = bridges.module({ext.__file__!r})
+        jax.config.update("jax_enable_x64", True)
+        there = jax.device_put(image.astype("f8"), devices[3])
+        for lead in (there, jax.numpy.asarray(image)):
+            lead = lead.astype("f8")
+            made = ext.scaled(lead, 2.0)
+            assert np.array_equal(made, image * 2)
+            # What nobody placed is bound to no device.
+            assert (home(made), made.committed) == (home(lead), lead.committed), made
+        # Without float64, integers of 64 bits are narrowed on the way.
+        jax.config.update("jax_enable_x64", False)
+        there = jax.device_put(image, devices[3])
+        for made in (ext.halved(there), ext.same(there), ext.positions(there[0], 1)):
+            assert home(made) == 3 and made.committed
+        # The declared framework is that of the lead, or of an argument after it.
+        for made in (ext.for_jax(there, there), ext.for_jax(image, there)):
+            assert home(made) == 3 and made.committed
+        assert home(ext.for_jax(image, image)) == 0
+    """
+    run(code)

@@ -227,7 +227,21 @@ def test_a_tensor_with_a_gradient_has_no_ladder():
     failing = Failing("torch", 99)
     with pytest.raises(RuntimeError, match="allocate memory") as caught:
         ab.torch(failing)(torch.zeros(3, requires_grad=True))
-    assert len(failing.shapes) == 1 and notes(caught) == ""
+    assert len(failing.shapes) == 1
+    assert "did not try again: Failing(): argument 'image' requires a gradient" in notes(caught)
+
+
+@pytest.mark.parametrize("bit", ("conjugate", "negative"))
+def test_a_tensor_with_a_bit_is_tried_again(bit):
+    bridges.need("torch")
+    import torch
+
+    complex_ones = torch.ones(8, dtype=torch.complex64) * (1 + 1j)
+    lead = complex_ones.conj() if bit == "conjugate" else complex_ones.conj().imag
+    assert lead.is_conj() or lead.is_neg()
+    failing = Failing("torch", 0, largest=4)
+    result = ab.torch(split_axis=0)(failing)(lead)
+    assert len(failing.shapes) > 1 and torch.equal(result, lead * 2)
 
 
 def test_the_arrays_of_a_failed_attempt_are_released_before_the_next():

@@ -34,6 +34,35 @@ def test_a_variable_belongs_to_its_backend(backend):
     assert run.returncode == 0, run.stderr
 
 
+PLACEHOLDER = """
+import sys
+import keras, numpy as np, arraybridge as ab
+
+backend = keras.backend.backend()
+x = keras.Input((2, 3))
+for call in (lambda x: ab.convert(x, "numpy"), ab.detect_memory_type, ab.Tensor):
+    try:
+        print(call(x))
+    except ab.MemoryConversionError as error:
+        assert "KerasTensor" in str(error) and "it has no values yet" in str(error), error
+        assert "TensorFlow array" not in str(error), error
+    else:
+        sys.exit("it was taken for an array")
+# A model that is built goes through.
+model = keras.Model(x, getattr(ab, backend)(lambda x: keras.ops.relu(x))(x))
+assert np.asarray(ab.convert(model(np.full((1, 2, 3), -1.0)), "numpy")).tolist() == [[[0] * 3] * 2]
+"""
+
+
+@pytest.mark.parametrize("backend", ("torch", "jax", "tensorflow", "numpy"))
+def test_a_placeholder_belongs_to_no_framework(backend):
+    bridges.need(backend)
+    env = {**os.environ, "KERAS_BACKEND": backend, "CUDA_VISIBLE_DEVICES": ""}
+    command = [sys.executable, "-c", PLACEHOLDER]
+    run = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0, run.stderr + run.stdout
+
+
 FIT = """
 import sys
 import bridges

@@ -1,6 +1,7 @@
 """Errors say which function and which argument they are about."""
 
 import arraybridge as ab
+import bridges
 import numpy as np
 import pytest
 
@@ -52,3 +53,50 @@ def test_the_result_is_named():
 
     with pytest.raises(ab.MemoryConversionError, match=r"texts\(\): the result: cannot convert"):
         ab.memory_types("numpy", "torch")(texts)(IMAGE)
+
+
+def test_a_result_with_a_mask_is_named_where_it_is_put_together():
+    masked = np.ma.array(np.ones((2, 4, 4)), mask=True)
+
+    def same(x):
+        return x
+
+    for call in (
+        ab.numpy(slice_by_slice=True)(same),
+        ab.numpy(tiles=(2, 2))(same),
+        lambda x: ab.process_slices(x, same),
+    ):
+        with pytest.raises(ab.UnsupportedArrayError, match=r"same\(\): the result: .* masked"):
+            call(masked)
+
+
+@pytest.mark.parametrize("autograph", (True, False))
+def test_an_error_is_the_context_of_that_of_autograph(autograph):
+    bridges.need("tensorflow", "torch")
+    import tensorflow
+
+    def shown(x):
+        return ab.torch(register)(x, x)
+
+    text = r"register\(\): argument 'image': cannot convert"
+    with pytest.raises(Exception, match=text) as raised:
+        tensorflow.function(shown, autograph=autograph)(tensorflow.ones(3))
+    error = raised.value.__context__ if autograph else raised.value
+    assert type(error) is ab.UnsupportedArrayError
+
+
+async def coroutine(x):
+    return x
+
+
+def generator(x):
+    yield x
+
+
+@pytest.mark.parametrize("function", (coroutine, generator))
+def test_what_is_about_a_returned_result_is_refused_elsewhere(function):
+    for options in ({"tiles": (2, 2)}, {"writes": "x"}, {"differentiable": True}):
+        with pytest.raises((TypeError, ValueError), match="functions that return"):
+            ab.torch(**options)(function)
+    with pytest.raises(TypeError, match="slice_by_slice is for functions that return"):
+        ab.torch(slice_by_slice=True)(function)(IMAGE)

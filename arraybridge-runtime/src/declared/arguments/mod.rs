@@ -10,6 +10,8 @@ mod rebuild;
 mod versions;
 mod written;
 
+use std::borrow::Cow;
+
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyEllipsis, PyString, PyTuple};
@@ -18,7 +20,7 @@ use smallvec::SmallVec;
 use super::definition::Definition;
 use super::signature::ArrayUsage;
 use crate::convert;
-use crate::framework::detect::{self, Class};
+use crate::framework::detect::{self, Class, Role};
 use crate::framework::loaded;
 use crate::framework::spec::Framework;
 use crate::interpreter::containers::Container;
@@ -430,15 +432,20 @@ impl<'py> ArgumentSlot<'py> {
         self.class.framework.is(framework)
     }
 
-    /// Returns whether it is an array with values of its own, and no trace or gradient depends on
-    /// it.
-    pub fn is_concrete(&self) -> bool {
-        let (py, framework) = (self.value.py(), self.class.framework);
-        let Ok(loaded) = loaded::load(py, framework) else {
-            return false;
+    /// The reason why it has no values of its own, or why a trace or a gradient depends on it.
+    pub fn obstacle(&self) -> Option<Cow<'static, str>> {
+        match self.class.role {
+            Role::Array => {}
+            Role::Value(_) => return Some("is a variable".into()),
+            Role::Refused(why) => return Some(format!("is {why}").into()),
+        }
+        let loaded = match loaded::load(self.value.py(), self.class.framework) {
+            Ok(loaded) if loaded.is_recorded(&self.value) == Some(true) => {
+                return Some("requires a gradient".into());
+            }
+            Ok(loaded) => loaded,
+            Err(_) => return Some("is of a framework that cannot be loaded".into()),
         };
-        self.class.is_array()
-            && !loaded.is_guarded(&self.value, None)
-            && loaded.reason(&self.value).is_none()
+        loaded.reason(&self.value).map(|reason| format!("is {}", reason.why).into())
     }
 }

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 
-use super::arguments::ArgumentSlots;
+use super::arguments::{self, ArgumentSlots};
 use super::call::{AttemptOptions, Call, FailedAttempt};
 use super::definition::Definition;
 use super::options::Options;
@@ -32,6 +32,7 @@ use crate::framework::oom;
 use crate::framework::spec::{Framework, Memory};
 use crate::interpreter::error::{Result, add_note, first_line, warn};
 use crate::interpreter::interrupt::is_interrupt;
+use crate::interpreter::park;
 
 pub(super) use host::host_scope;
 pub use join::Join;
@@ -219,7 +220,7 @@ pub fn split_call<'py>(
     scope: ResultScope,
 ) -> Option<PyResult<Bound<'py, PyAny>>> {
     let (py, options) = (call.py, &call.definition.options);
-    let takes_part = !is_left_alone(call, slots) && options.retries();
+    let takes_part = options.retries() && left_alone(call, slots).is_none();
     if !takes_part || !split::begins(call, slots) {
         return None;
     }
@@ -259,10 +260,13 @@ pub fn split_call<'py>(
 /// The reason why a call began with its parts.
 const SHORT_BEFORE: &str = "memory ran out in an earlier call like this one";
 
-/// Returns whether an array of the call cannot be cut or converted, as a traced one cannot.
-fn is_left_alone(call: &Call<'_, '_>, slots: &ArgumentSlots<'_>) -> bool {
-    let input = call.definition.options.input;
-    slots.iter().any(|slot| slot.is_of(input) && !slot.is_concrete())
+/// The reason why a call is left alone: an array of it cannot be cut or converted, as a traced one cannot.
+fn left_alone(call: &Call<'_, '_>, slots: &ArgumentSlots<'_>) -> Option<String> {
+    let mut own = slots.iter().filter(|slot| slot.is_of(call.definition.options.input));
+    own.find_map(|slot| {
+        let why = slot.obstacle()?;
+        Some(format!("{} {why}", arguments::of_argument(call.definition, &slot.key)))
+    })
 }
 
 /// The index of an accelerator.
@@ -285,6 +289,7 @@ pub fn retry<'py>(
     max_retries: usize,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = function.py();
+    park::rather_than_end(py);
     let mut result = function.call0();
     for _ in 0..max_retries {
         let Err(error) = &result else { break };
@@ -334,7 +339,8 @@ impl Ladder {
             let _ = add_note(py, &error, text);
             return Err(error);
         }
-        if is_left_alone(call, slots) {
+        if let Some(why) = left_alone(call, slots) {
+            let _ = add_note(py, &error, &format!("arraybridge did not try again: {why}"));
             return Err(error);
         }
         let device = call_device(py, options.input, slots, options).ok().flatten();

@@ -86,6 +86,7 @@ impl<'py> Call<'_, 'py> {
         let lead = &grids[0];
         let how = self.definition.options.join.as_ref();
         let mut assembly = Assembly::new(how, lead, policy, sink);
+        let about_result = |error| arguments::in_place(self.definition, "the result", error);
         let progress = Progress::start(self.py, &self.definition.name, lead.count(), "tile")?;
         let bytes = BytesDone::of(&slots[0], lead)?;
         let named = |index, error| {
@@ -102,7 +103,8 @@ impl<'py> Call<'_, 'py> {
         };
         let mut take = |index, result: PyResult<Bound<'py, PyAny>>| -> PyResult<()> {
             let tile = lead.tile(index);
-            let taken = result.and_then(|result| Ok(assembly.add(result, &tile)?));
+            let taken =
+                result.and_then(|result| Ok(assembly.add(result, &tile).map_err(about_result)?));
             taken.map_err(|error| named(index, error))?;
             progress.step_bytes(1, bytes.after(&tile), bytes.total)
         };
@@ -119,7 +121,7 @@ impl<'py> Call<'_, 'py> {
                 take(index, self.recover(&cut(index)?, ResultScope::Slice))?;
             }
         }
-        Ok(assembly.finish(self.py, tiles.copies())?)
+        Ok(assembly.finish(self.py, tiles.copies()).map_err(about_result)?)
     }
 
     /// Refuses a function that is declared to write to an array of whose tiles it gets copies.

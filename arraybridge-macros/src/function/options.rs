@@ -9,7 +9,7 @@ use super::constraints::Shape;
 use super::elements::Elements;
 use crate::problems::instead;
 
-const NAMES: [&str; 26] = [
+const NAMES: [&str; 30] = [
     "for",
     "returns",
     "input",
@@ -21,7 +21,9 @@ const NAMES: [&str; 26] = [
     "unsafe(detach)",
     "dtype_conversion",
     "scaling",
+    "range",
     "narrow",
+    "keep",
     "device",
     "on_oom",
     "split_axis",
@@ -29,9 +31,11 @@ const NAMES: [&str; 26] = [
     "sliced",
     "host",
     "slice_by_slice",
+    "slice_axes",
     "tiles",
     "halo",
     "workers",
+    "pad",
     "shape",
     "contiguous",
     "no_copy",
@@ -54,7 +58,9 @@ pub struct Options {
     pub detach: Option<Detach>,
     pub dtype_conversion: Option<Ident>,
     pub scaling: Option<Ident>,
+    pub range: Option<(Ident, Vec<Integer>)>,
     pub narrow: Option<Ident>,
+    pub keep: Option<Ident>,
     pub device: Option<LitStr>,
     pub on_oom: Option<Vec<Ident>>,
     pub split_axis: Option<LitInt>,
@@ -62,9 +68,11 @@ pub struct Options {
     pub sliced: Vec<Ident>,
     pub host: Option<Ident>,
     pub slice_by_slice: Option<Ident>,
-    pub tiles: Option<(Ident, Vec<TileLength>)>,
+    pub slice_axes: Option<(Ident, Vec<SliceAxis>)>,
+    pub tiles: Option<(Ident, TileLengths)>,
     pub halo: Option<LitInt>,
     pub workers: Option<LitInt>,
+    pub pad: Option<Ident>,
     pub shapes: Vec<(Ident, Pat)>,
     pub contiguous: Vec<Ident>,
     pub no_copy: Vec<Ident>,
@@ -133,7 +141,9 @@ impl Options {
             "detach" => self.detach = Some(condition(detach, input)?),
             "dtype_conversion" => self.dtype_conversion = value(input)?,
             "scaling" => self.scaling = value(input)?,
+            "range" => self.range = Some((key, list(input)?.collect())),
             "narrow" => self.narrow = value(input)?,
+            "keep" => self.keep = Some(word(input)?),
             "device" => self.device = value(input)?,
             "on_oom" => self.on_oom = Some(list(input)?.collect()),
             "split_axis" => self.split_axis = value(input)?,
@@ -146,15 +156,59 @@ impl Options {
             "contiguous" => self.contiguous = list(input)?.collect(),
             "no_copy" => self.no_copy = list(input)?.collect(),
             "slice_by_slice" => self.slice_by_slice = Some(key),
-            "tiles" => self.tiles = Some((key, list(input)?.collect())),
+            "slice_axes" => self.slice_axes = Some((key, list(input)?.collect())),
+            "tiles" => self.tiles = Some((key, input.parse()?)),
             "halo" => self.halo = value(input)?,
             "workers" => self.workers = value(input)?,
+            "pad" => self.pad = value(input)?,
             other => {
                 let hint = instead(other, "options", &NAMES);
                 return Err(Error::new(key.span(), format!("unknown option `{other}`; {hint}")));
             }
         }
         Ok(())
+    }
+}
+
+/// The lengths of a tile, or the word for those of the chunks of the arrays.
+pub enum TileLengths {
+    Given(Vec<TileLength>),
+    Named(Ident),
+}
+
+impl Parse for TileLengths {
+    fn parse(input: ParseStream<'_>) -> Result<TileLengths> {
+        if input.peek(Token![=]) {
+            return word(input).map(TileLengths::Named);
+        }
+        Ok(TileLengths::Given(list(input)?.collect()))
+    }
+}
+
+/// A whole number, which may be negative.
+pub struct Integer {
+    pub minus: Option<Token![-]>,
+    pub digits: LitInt,
+}
+
+impl Parse for Integer {
+    fn parse(input: ParseStream<'_>) -> Result<Integer> {
+        Ok(Integer { minus: input.parse()?, digits: input.parse()? })
+    }
+}
+
+/// An axis of a slice, by its index or by its name.
+pub enum SliceAxis {
+    Index(Integer),
+    Name(Ident),
+}
+
+impl Parse for SliceAxis {
+    fn parse(input: ParseStream<'_>) -> Result<SliceAxis> {
+        match input.peek(Token![-]) || input.peek(LitInt) {
+            true => input.parse().map(SliceAxis::Index),
+            false => input.call(Ident::parse_any).map(SliceAxis::Name),
+        }
     }
 }
 
@@ -194,6 +248,12 @@ fn condition(otherwise: Detach, input: ParseStream<'_>) -> Result<Detach> {
             Err(Error::new(word.span(), message))
         }
     }
+}
+
+/// `= word`, which may be one of Rust's.
+fn word(input: ParseStream<'_>) -> Result<Ident> {
+    input.parse::<Token![=]>()?;
+    input.call(Ident::parse_any)
 }
 
 /// `= value`.

@@ -270,7 +270,7 @@ impl Options {
     /// Returns whether a result is put into an object like the one that the lead was in.
     #[inline]
     pub fn rewraps(&self) -> bool {
-        matches!(self.output, OutputType::Input) && self.keep != Keep::Never && !self.delivers
+        matches!(self.output, OutputType::Input) && self.keep != Keep::Never
     }
 
     /// Returns whether results are of the framework of the first array argument.

@@ -219,6 +219,12 @@ fn options<'py>(
             Setting::Numbers(values) => {
                 options.set_item(name, PyTuple::new(function.py(), values.iter())?)?
             }
+            Setting::Integers(values) => {
+                options.set_item(name, PyTuple::new(function.py(), values.iter())?)?
+            }
+            // Rust's words for Python's True and False.
+            Setting::Name("true") => options.set_item(name, true)?,
+            Setting::Name("false") => options.set_item(name, false)?,
             Setting::Name(value) => options.set_item(name, value)?,
             Setting::Names(values) => {
                 options.set_item(name, PyTuple::new(function.py(), values.iter())?)?

@@ -32,11 +32,10 @@ fn target_of(
 ///
 /// `slices` are n arrays of shape (height, width), which may be of different frameworks, or other
 /// objects that `convert` takes. Those in files, such as arrays of zarr or h5py, are read one by
-/// one. The result has shape (n, height, width). If the slices have
-/// different dtypes, the result has the dtype that NumPy promotes them to. `gpu_id` is the
-/// accelerator of the result; by default the result is where `convert` would put the first slice.
-/// `target_type` is another name of `memory_type`. `device` is the device that the result must be
-/// on, as in `convert`.
+/// one. The result has shape (n, height, width). If the slices have different dtypes, the result
+/// has the dtype that NumPy promotes them to. `gpu_id` is the accelerator of the result; by default
+/// the result is where `convert` would put the first slice. `target_type` is another name of
+/// `memory_type`. `device` is the device that the result must be on, as in `convert`.
 ///
 /// `out` is an array, also in a file, of shape (n, height, width). If it is given instead of a
 /// framework, the slices are written to it one by one, in its dtype, and it is returned. `slices`
@@ -113,9 +112,10 @@ fn stack_to<'py>(slices: &Bound<'py, PyAny>, out: &Bound<'py, PyAny>) -> Result<
 /// Split a 3-D array into a list of 2-D slices of the framework `memory_type`.
 ///
 /// `array` has shape (n, height, width). It is first converted to `memory_type`, on accelerator
-/// `gpu_id` if given; an array in a file is read and converted chunk by chunk. The result is a list of n arrays of shape (height, width), which are views if
-/// the framework has views. `validate_slices` checks that each slice is 2-D. `target_type` is
-/// another name of `memory_type`. `device` is the device that they must be on, as in `convert`.
+/// `gpu_id` if given; an array in a file is read and converted chunk by chunk. The result is a list
+/// of n arrays of shape (height, width), which are views if the framework has views.
+/// `validate_slices` checks that each slice is 2-D. `target_type` is another name of `memory_type`.
+/// `device` is the device that they must be on, as in `convert`.
 ///
 /// `out` is a list of n arrays, also in files, of shape (height, width). If it is given instead of
 /// a framework, one slice after the other is written to them, in their dtypes, and they are

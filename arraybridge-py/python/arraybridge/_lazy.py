@@ -44,9 +44,19 @@ def _shape(array: Any) -> tuple[int, ...] | None:
 
 def _from_zero(array: Any) -> Any:
     """Return an array whose indexes begin at zero, as those of a part of a tensorstore do not."""
-    if hasattr(type(array), "translate_to") and any(array.domain.origin):
+    if _is_tensorstore(array) and any(array.domain.origin):
         return array.translate_to[0]
     return array
+
+
+def _is_tensorstore(array: Any) -> bool:
+    return type(array).__module__.partition(".")[0] == "tensorstore"
+
+
+def _stored(array: Any) -> Any:
+    """Return what is equal for two objects of one array in a file, also for two parts of it."""
+    store = array.kvstore if _is_tensorstore(array) else None
+    return array if store is None else store.spec(retain_context=True)
 
 
 def _is_dask(array: Any) -> bool:
@@ -183,9 +193,9 @@ def _is_same(out: Any, array: Any) -> bool:
     if ours is not None and theirs is not None:
         return np.may_share_memory(ours, theirs)
     try:
-        # Two objects of one data set of a file are equal. Parts of one tensorstore are not.
-        ours, theirs = (getattr(each, "kvstore", each) for each in (out, array))
-        return ours is theirs or type(ours) is type(theirs) and bool(ours == theirs)
+        # Two objects of one data set of a file are equal.
+        ours, theirs = _stored(out), _stored(array)
+        return out is array or type(ours) is type(theirs) and bool(ours == theirs)
     except (TypeError, ValueError, RuntimeError):
         return False
 

@@ -37,16 +37,16 @@ IMAGES_IN_BLOCK = 4
 MIB = 1 << 20
 
 
-class Limited(WorkerPlugin):
-    """Limits the memory of a worker, and traces all of its threads."""
+class Watched(WorkerPlugin):
+    """Measures the memory of a worker, and traces all of its threads."""
 
-    name = "arraybridge-limited"
+    name = "arraybridge-watched"
 
-    def __init__(self, limit: int, size: int) -> None:
-        self.limit, self.size = limit, size
+    def __init__(self, size: int) -> None:
+        self.size = size
 
     def setup(self, worker: Any) -> None:
-        self.memory = Memory(self.limit, self.size)
+        self.memory = Memory(self.size)
         self.trace = ab.trace(everywhere=True)
         self.trace.__enter__()
 
@@ -58,7 +58,7 @@ def gathered(client: Client) -> ab.trace:
     """One trace with the records of all workers. Those of a killed worker are lost with it."""
 
     def of_worker(dask_worker: Any) -> tuple[list[ab.Record], list[ab.Record]]:
-        trace = dask_worker.plugins[Limited.name].trace
+        trace = dask_worker.plugins[Watched.name].trace
         return trace.records, trace.spans
 
     whole = ab.trace()
@@ -72,7 +72,7 @@ def peaks(client: Client) -> list[int]:
     """The most bytes that each worker had for the plate."""
 
     def of_worker(dask_worker: Any) -> int:
-        return dask_worker.plugins[Limited.name].memory.peak()
+        return dask_worker.plugins[Watched.name].memory.peak()
 
     return list(client.run(of_worker).values())
 
@@ -107,9 +107,9 @@ def kill_one(client: Client, written: Path) -> int:
     return pid
 
 
-def on_cluster(client: Client, folder: Path, count: int, size: int, limit: int) -> int:
+def on_cluster(client: Client, folder: Path, count: int, size: int) -> int:
     """Make the plate, process it, and return the area of all masks."""
-    client.register_plugin(Limited(limit, size))
+    client.register_plugin(Watched(size))
     plate_of(count, size).to_zarr(folder / "plate.zarr")
     cleaned, masks = steps(da.from_zarr(folder / "plate.zarr"))
     stored = [
@@ -162,12 +162,12 @@ def main() -> int:
         threads_per_worker=options.threads,
         dashboard_address=None,
     )
+    limit = options.limit * MIB
     with tempfile.TemporaryDirectory() as folder:
         with cluster, Client(cluster) as client:
-            limit = options.limit * MIB
-            total = on_cluster(client, Path(folder), options.images, options.size, limit)
+            total = on_cluster(client, Path(folder), options.images, options.size)
             trace, used = gathered(client), peaks(client)
-        memory = Memory(limit, options.size)
+        memory = Memory(options.size, limit)
         wrong = list(differences(Path(folder), total))
         used.append(memory.peak())
     print(trace)
@@ -176,8 +176,8 @@ def main() -> int:
     if options.save:
         trace.save(options.save)
     print(
-        f"the plate has {options.images * options.size**2 * 2 // MIB} MiB; the most of each worker, "
-        f"and of this process: {', '.join(str(peak // MIB) for peak in used)} MiB"
+        f"the plate has {options.images * options.size**2 * 2 // MIB} MiB; the most in each worker "
+        f"and in this process: {', '.join(str(peak // MIB) for peak in used)} MiB"
     )
     if max(used) > limit:
         wrong.append(f"more than {options.limit} MiB in memory")

@@ -6,6 +6,7 @@ and written part by part. Workers import this module.
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -57,26 +58,37 @@ def area(masks: Any) -> Any:
 class Memory:
     """The memory of this process beyond what it takes before the work begins.
 
-    Frameworks are imported, and have their threads and compiled code, after a first call. Only Linux
-    says how much memory a process has; there is no limit and no peak elsewhere.
+    Frameworks are imported, and have their threads and compiled code, after a first call. There is
+    no limit and no peak where the system does not say how much memory a process has, as Linux does.
     """
 
-    def __init__(self, limit: int, size: int) -> None:
-        """Limit the memory to `limit` bytes more. The images have `size` x `size` pixels."""
+    def __init__(self, size: int, limit: int | None = None) -> None:
+        """Begin to measure. With `limit`, further bytes are refused beyond so many.
+
+        The images have `size` x `size` pixels.
+        """
         for _ in range(2):
             area(bright(without_background(blur(fields(0, 4, size)))))
         self.before = 0
-        if Path("/proc/self/clear_refs").exists():
+        if not Path("/proc/self/clear_refs").exists():
+            return
+        if limit is not None:
             import resource
 
             _, most = resource.getrlimit(resource.RLIMIT_DATA)
             resource.setrlimit(resource.RLIMIT_DATA, (_status("VmData") + limit, most))
-            self.before = _status("VmRSS")
-            Path("/proc/self/clear_refs").write_text("5")  # VmHWM begins again
+        self.before = _status("VmRSS")
+        Path("/proc/self/clear_refs").write_text("5")  # VmHWM begins again
 
     def peak(self) -> int:
         """The most bytes that were in memory at a time."""
         return max(_status("VmHWM") - self.before, 0) if self.before else 0
+
+
+@functools.cache
+def memory_of_process(size: int, limit: int) -> Memory:
+    """The memory since the first call in this process."""
+    return Memory(size, limit)
 
 
 def _status(key: str) -> int:

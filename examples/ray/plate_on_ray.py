@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import collections
-import functools
 import os
 import signal
 import sys
@@ -31,15 +30,19 @@ import arraybridge as ab  # noqa: E402
 import numpy as np  # noqa: E402
 import ray  # noqa: E402
 import zarr  # noqa: E402
-from plate_functions import Memory, area, blur, bright, fields, without_background  # noqa: E402
+from plate_functions import (  # noqa: E402
+    area,
+    blur,
+    bright,
+    fields,
+    memory_of_process,
+    without_background,
+)
 
 IMAGES_IN_WELL = 40
 IMAGES_IN_CHUNK = 4
 MIB = 1 << 20
 DTYPES = {"images": "uint16", "blurred": "uint16", "cleaned": "uint16", "masks": "bool"}
-
-# One for a worker process.
-memory_of_process = functools.cache(Memory)
 
 
 def arrays_of(folder: str, well: int) -> list[Any]:
@@ -53,7 +56,7 @@ def process(
 ) -> tuple[int, int, int, list[ab.Record], list[ab.Record]]:
     """Process one well. Running it again writes the same."""
     images, blurred, cleaned, masks = arrays_of(folder, well)
-    memory = memory_of_process(limit, images.shape[-1])
+    memory = memory_of_process(images.shape[-1], limit)
     trace = ab.trace()
     with trace:
         blur(images, out=blurred)
@@ -151,7 +154,7 @@ def main() -> int:
     print(f"wells of {len(done)} workers: {sorted(done.values())}; calls: {len(trace.spans)}")
     nbytes = options.wells * IMAGES_IN_WELL * options.size**2 * 2
     print(
-        f"the plate has {nbytes // MIB} MiB; the most of each worker: "
+        f"the plate has {nbytes // MIB} MiB; the most in each worker: "
         f"{', '.join(str(peak // MIB) for peak in peaks.values())} MiB"
     )
     if max(peaks.values()) > limit:

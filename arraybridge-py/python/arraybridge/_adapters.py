@@ -80,9 +80,8 @@ def _data_array(old: Any, array: Any) -> Any:
         new = old.copy(deep=False, data=array)
     else:
         dims, lost = _dims(old, array)
-        coords = old.coords.to_dataset().isel(
-            dict.fromkeys(lost, 0), drop=True, missing_dims="ignore"
-        )
+        # Also those of several axes, such as a latitude: it is that of no pixel now.
+        coords = old.coords.to_dataset().drop_dims(lost, errors="ignore")
         new = xarray.DataArray(
             array, coords=coords.coords, dims=dims, name=old.name, attrs=old.attrs
         )

@@ -79,6 +79,15 @@ def test_axes_that_are_gone_or_new_or_longer_keep_the_rest():
     assert total.dims == () and float(total) == IMAGE.sum()
 
 
+def test_a_coordinate_of_several_axes_goes_with_each_of_them():
+    latitude = ("y", "x"), np.arange(12.0).reshape(3, 4)
+    image = labelled().assign_coords(latitude=latitude)
+    for function in (lambda t: t.sum(0), lambda t: t.sum(1), lambda t: t[1:], lambda t: t[:, 1:]):
+        found = ab.torch(output_type="input")(function)(image)
+        assert "latitude" not in found.coords and "exposure" in found.coords
+    assert double(image).latitude.equals(image.latitude)
+
+
 def test_axes_that_the_lengths_do_not_tell_are_not_guessed():
     turned = ab.torch(output_type="input")(lambda x: x.T)
     with pytest.warns(DROPPED, match=r"<lambda>\(\): .* no xarray.DataArray: the axes of shape"):

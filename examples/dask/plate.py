@@ -132,9 +132,9 @@ def differences(folder: Path, total: int) -> Iterator[str]:
     )
 
     def like(array: Any, name: str) -> Any:
-        return zarr.create_array(
-            folder / f"{name}.zarr", shape=array.shape, chunks=array.chunks, dtype=array.dtype
-        )
+        shape, path = array.shape, folder / f"{name}.zarr"
+        # An image is written as a whole.
+        return zarr.create_array(path, shape=shape, chunks=(1, *shape[1:]), dtype=array.dtype)
 
     known = blur(plate, out=like(plate, "blurred"))
     known = without_background(known, out=like(plate, "known"))
@@ -150,11 +150,11 @@ def differences(folder: Path, total: int) -> Iterator[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--images", type=int, default=800)
+    parser.add_argument("--images", type=int, default=400)
     parser.add_argument("--size", type=int, default=512)
     parser.add_argument("--workers", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--limit", type=int, default=128, help="MiB of a process for the plate")
+    parser.add_argument("--limit", type=int, default=64, help="MiB of a process for the plate")
     parser.add_argument("--save", help="write a timeline of all workers for Perfetto")
     options = parser.parse_args()
     cluster = LocalCluster(

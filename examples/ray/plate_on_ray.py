@@ -40,7 +40,7 @@ from plate_functions import (  # noqa: E402
 )
 
 IMAGES_IN_WELL = 40
-IMAGES_IN_CHUNK = 4
+IMAGES_IN_BLOCK = 4
 MIB = 1 << 20
 DTYPES = {"images": "uint16", "blurred": "uint16", "cleaned": "uint16", "masks": "bool"}
 
@@ -73,13 +73,13 @@ def make_plate(folder: Path, wells: int, size: int) -> None:
             zarr.create_array(
                 folder / str(well) / name,
                 shape=(IMAGES_IN_WELL, size, size),
-                chunks=(IMAGES_IN_CHUNK, size, size),
+                chunks=(1, size, size),
                 dtype=dtype,
             )
         images = arrays_of(str(folder), well)[0]
-        for start in range(0, IMAGES_IN_WELL, IMAGES_IN_CHUNK):
-            images[start : start + IMAGES_IN_CHUNK] = fields(
-                well * IMAGES_IN_WELL + start, IMAGES_IN_CHUNK, size
+        for start in range(0, IMAGES_IN_WELL, IMAGES_IN_BLOCK):
+            images[start : start + IMAGES_IN_BLOCK] = fields(
+                well * IMAGES_IN_WELL + start, IMAGES_IN_BLOCK, size
             )
 
 
@@ -116,8 +116,8 @@ def differences(folder: Path, wells: int, total: int) -> list[str]:
     wrong, known_total = [], 0
     for well in range(wells):
         images, _, cleaned, masks = arrays_of(str(folder), well)
-        for start in range(0, IMAGES_IN_WELL, IMAGES_IN_CHUNK):
-            some = slice(start, start + IMAGES_IN_CHUNK)
+        for start in range(0, IMAGES_IN_WELL, IMAGES_IN_BLOCK):
+            some = slice(start, start + IMAGES_IN_BLOCK)
             known = without_background(blur(images[some]))
             known_masks = bright(known)
             known_total += int(known_masks.sum())
@@ -132,10 +132,10 @@ def differences(folder: Path, wells: int, total: int) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--wells", type=int, default=20, help=f"of {IMAGES_IN_WELL} images")
+    parser.add_argument("--wells", type=int, default=10, help=f"of {IMAGES_IN_WELL} images")
     parser.add_argument("--size", type=int, default=512)
     parser.add_argument("--workers", type=int, default=3)
-    parser.add_argument("--limit", type=int, default=96, help="MiB of a worker for the plate")
+    parser.add_argument("--limit", type=int, default=64, help="MiB of a worker for the plate")
     options = parser.parse_args()
     ray.init(
         num_cpus=options.workers,

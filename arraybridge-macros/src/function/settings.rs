@@ -172,6 +172,10 @@ impl Settings<'_> {
             }
         }
         self.refuse_writes_to_the_whole();
+        if !self.options.no_copy.is_empty() {
+            let names = self.options.no_copy.iter().map(unraw);
+            self.found.push(("no_copy", Setting::Names(names.collect())));
+        }
         if !sliced.is_empty() {
             self.found.push(("sliced", Setting::Names(sliced.iter().map(unraw).collect())));
         }

@@ -282,7 +282,11 @@ def _blockwise(array: Any, call: WrappedCall) -> Any:
             why = f"tiles are for the last {len(tiles)} axes, and there are {len(inner)}"
             raise call.error(array, why)
         axes = inner[len(inner) - len(tiles) :]
-        depth = {axis: h for axis, t, h in zip(axes, tiles, halos, strict=True) if t is not None}
+        depth = {
+            axis: min(h, array.shape[axis])
+            for axis, t, h in zip(axes, tiles, halos, strict=True)
+            if t is not None
+        }
     if tiles is not None or by_slice:
         # A block has all of each axis that is not cut into tiles and does not count slices.
         array = array.rechunk({axis: -1 for axis in inner if axis not in depth})

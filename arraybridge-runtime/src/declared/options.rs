@@ -136,6 +136,8 @@ pub struct Options {
     pub opened: Vec<String>,
     /// The opened parameters that it writes to.
     pub written: Vec<String>,
+    /// The opened parameters whose arrays must not be copies.
+    pub no_copy: Vec<String>,
     /// True if the function returns arrays of the output framework.
     pub delivers: bool,
     /// The added keywords that its signature shows, if not all.
@@ -182,7 +184,7 @@ pub const RULE: &str = "vjp";
 
 /// The options of functions that are written in Rust, and the derivative that `defvjp` sets. No decorator
 /// takes them.
-const PRIVATE: [&str; 5] = ["opened", "written", "delivers", "shown", RULE];
+const PRIVATE: [&str; 6] = ["opened", "written", "no_copy", "delivers", "shown", RULE];
 
 /// Checks that the keyword arguments of a decorator are options for everyone.
 ///
@@ -249,6 +251,7 @@ impl Options {
             keep: Keep::read(keywords.get("keep")?.as_ref())?,
             opened: keywords.parameters("opened")?.unwrap_or_default(),
             written: keywords.parameters("written")?.unwrap_or_default(),
+            no_copy: keywords.parameters("no_copy")?.unwrap_or_default(),
             delivers,
             shown: keywords.parameters("shown")?,
         })
@@ -271,6 +274,11 @@ impl Options {
     #[inline]
     pub fn rewraps(&self) -> bool {
         matches!(self.output, OutputType::Input) && self.keep != Keep::Never
+    }
+
+    /// Returns whether a result has the unit of the lead.
+    pub fn keeps_units(&self) -> bool {
+        matches!(self.keep, Keep::Always | Keep::Strict)
     }
 
     /// Returns whether results are of the framework of the first array argument.

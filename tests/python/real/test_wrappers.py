@@ -82,7 +82,7 @@ def test_axes_that_are_gone_or_new_or_longer_keep_the_rest():
 def test_a_coordinate_of_several_axes_goes_with_each_of_them():
     latitude = ("y", "x"), np.arange(12.0).reshape(3, 4)
     image = labelled().assign_coords(latitude=latitude)
-    for function in (lambda t: t.sum(0), lambda t: t.sum(1), lambda t: t[1:], lambda t: t[:, 1:]):
+    for function in (lambda t: t.sum(0), lambda t: t.sum(1), lambda t: t[1:], lambda t: t[:, 2:]):
         found = ab.torch(output_type="input")(function)(image)
         assert "latitude" not in found.coords and "exposure" in found.coords
     assert double(image).latitude.equals(image.latitude)

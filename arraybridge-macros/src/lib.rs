@@ -78,9 +78,8 @@ pub fn frameworks(input: TokenStream) -> TokenStream {
 /// | `scaling = unit` | how floats become integers then: `clamp`, `unit` or `stretch` |
 /// | `range(0, 4095)` | the integers that `unit` and `stretch` scale to, as those of a camera of 12 bits |
 /// | `narrow = error` | an object whose dtype the framework lacks is refused; with `warn`, the default, it gets the nearest dtype |
-/// | `keep = true` | the result has the unit of the first array, and the function may be called for each block of a dask array; `strict` also makes labels that cannot be kept an error, and `false` returns arrays without labels |
 /// | `slice_by_slice` | the function is called for each 2-D slice of the first array |
-/// | `slice_axes(-3, -2, -1)` | the axes of a slice, if it has others than the last two; by index, or by name as in `slice_axes(y, x)` |
+/// | `slice_axes(-3, -2, -1)` | the axes of a slice, if it has others than the last two |
 /// | `tiles(512, 512)` | the function is called for each tile of the last axes of the first array; `_` leaves an axis whole |
 /// | `tiles = chunks` | the tiles are the chunks of the array that is written to or read |
 /// | `halo = 16` | how many more elements a tile has on each side; they are cut off the result |

@@ -167,7 +167,6 @@ fn slice_rank(declared: &Declared) -> usize {
     let axes = declared.settings.iter().find(|(name, _)| *name == "slice_axes");
     match axes {
         Some((_, Setting::Integers(axes))) => axes.len(),
-        Some((_, Setting::Names(axes))) => axes.len(),
         _ => 2,
     }
 }

@@ -9,7 +9,7 @@ use super::constraints::Shape;
 use super::elements::Elements;
 use crate::problems::instead;
 
-const NAMES: [&str; 30] = [
+const NAMES: [&str; 29] = [
     "for",
     "returns",
     "input",
@@ -23,7 +23,6 @@ const NAMES: [&str; 30] = [
     "scaling",
     "range",
     "narrow",
-    "keep",
     "device",
     "on_oom",
     "split_axis",
@@ -60,7 +59,6 @@ pub struct Options {
     pub scaling: Option<Ident>,
     pub range: Option<(Ident, Vec<Integer>)>,
     pub narrow: Option<Ident>,
-    pub keep: Option<Ident>,
     pub device: Option<LitStr>,
     pub on_oom: Option<Vec<Ident>>,
     pub split_axis: Option<LitInt>,
@@ -68,7 +66,7 @@ pub struct Options {
     pub sliced: Vec<Ident>,
     pub host: Option<Ident>,
     pub slice_by_slice: Option<Ident>,
-    pub slice_axes: Option<(Ident, Vec<SliceAxis>)>,
+    pub slice_axes: Option<(Ident, Vec<Integer>)>,
     pub tiles: Option<(Ident, TileLengths)>,
     pub halo: Option<LitInt>,
     pub workers: Option<LitInt>,
@@ -143,7 +141,6 @@ impl Options {
             "scaling" => self.scaling = value(input)?,
             "range" => self.range = Some((key, list(input)?.collect())),
             "narrow" => self.narrow = value(input)?,
-            "keep" => self.keep = Some(word(input)?),
             "device" => self.device = value(input)?,
             "on_oom" => self.on_oom = Some(list(input)?.collect()),
             "split_axis" => self.split_axis = value(input)?,
@@ -194,21 +191,6 @@ pub struct Integer {
 impl Parse for Integer {
     fn parse(input: ParseStream<'_>) -> Result<Integer> {
         Ok(Integer { minus: input.parse()?, digits: input.parse()? })
-    }
-}
-
-/// An axis of a slice, by its index or by its name.
-pub enum SliceAxis {
-    Index(Integer),
-    Name(Ident),
-}
-
-impl Parse for SliceAxis {
-    fn parse(input: ParseStream<'_>) -> Result<SliceAxis> {
-        match input.peek(Token![-]) || input.peek(LitInt) {
-            true => input.parse().map(SliceAxis::Index),
-            false => input.call(Ident::parse_any).map(SliceAxis::Name),
-        }
     }
 }
 

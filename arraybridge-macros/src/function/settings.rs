@@ -5,7 +5,7 @@ use syn::spanned::Spanned;
 use syn::{Ident, LitInt};
 
 use super::mistakes::Mistakes;
-use super::options::{Integer, Options, SliceAxis, TileLengths};
+use super::options::{Integer, Options, TileLengths};
 use super::types::{is_written, takes_slices, unraw, works_in_cuda};
 use super::{Argument, Kind, Setting};
 use crate::problems::instead;
@@ -23,7 +23,6 @@ const SPLIT: &str = "split";
 const HOST: &str = "host";
 const JOINS: [&str; 4] = ["concatenate", "sum", "max", "min"];
 const RUNGS: [&str; 3] = ["clear", SPLIT, HOST];
-const KEEPS: [&str; 3] = ["true", "false", "strict"];
 const PADS: [&str; 3] = ["reflect", "edge", "constant"];
 const CHUNKS: [&str; 1] = ["chunks"];
 
@@ -38,7 +37,6 @@ pub fn settings(
     let mut settings = Settings { options, arguments, mistakes, found: Vec::from_iter(input) };
     settings.dtype();
     settings.range();
-    settings.keep();
     settings.device();
     settings.out_of_memory();
     settings.join();
@@ -89,17 +87,6 @@ impl Settings<'_> {
             self.mistakes.add(key, message);
         }
         self.found.push(("range", Setting::Integers(ends)));
-    }
-
-    fn keep(&mut self) {
-        let Some(keep) = &self.options.keep else { return };
-        if self.options.returns.as_ref().is_none_or(|returns| returns != "input") {
-            let message =
-                "`keep` is about results that are like the first array; add `returns = input`";
-            self.mistakes.add(keep, message);
-        }
-        let word = one_of(keep, "keep", &KEEPS, self.mistakes);
-        self.found.extend(word.map(|word| ("keep", Setting::Name(word))));
     }
 
     fn device(&mut self) {
@@ -172,10 +159,6 @@ impl Settings<'_> {
             }
         }
         self.refuse_writes_to_the_whole();
-        if !self.options.no_copy.is_empty() {
-            let names = self.options.no_copy.iter().map(unraw);
-            self.found.push(("no_copy", Setting::Names(names.collect())));
-        }
         if !sliced.is_empty() {
             self.found.push(("sliced", Setting::Names(sliced.iter().map(unraw).collect())));
         }
@@ -192,21 +175,11 @@ impl Settings<'_> {
         };
         self.expect_array("slice_axes", key);
         self.expect_slices(axes.len());
-        let mut names = Vec::new();
-        let mut indexes = Vec::new();
-        for axis in axes {
-            match axis {
-                SliceAxis::Name(name) => names.push(unraw(name)),
-                SliceAxis::Index(index) => indexes.push(self.integer(index)),
-            }
-        }
-        if names.is_empty() == indexes.is_empty() {
-            let message = "`slice_axes` has the indexes or the names of axes, as in `slice_axes(-2, -1)` or \
-                           `slice_axes(y, x)`";
+        if axes.is_empty() {
+            let message = "`slice_axes` names no axis; write indexes, as in `slice_axes(-2, -1)`";
             self.mistakes.add(key, message);
         }
-        let axes =
-            if names.is_empty() { Setting::Integers(indexes) } else { Setting::Names(names) };
+        let axes = Setting::Integers(axes.iter().map(|axis| self.integer(axis)).collect());
         self.found.push(("slice_axes", axes));
     }
 

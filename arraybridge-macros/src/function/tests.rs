@@ -206,8 +206,6 @@ fn options_become_those_of_the_python_decorators() {
         scaling = unit,
         range(-1, 4095),
         narrow = error,
-        returns = input,
-        keep = strict,
         device = "cuda:1",
         on_oom(clear, split, host),
         split_axis = 1,
@@ -232,7 +230,6 @@ fn options_become_those_of_the_python_decorators() {
         ("scaling", name("unit")),
         ("narrow", name("error")),
         ("range", Setting::Integers(vec![-1, 4095])),
-        ("keep", name("strict")),
         ("device", name("cuda:1")),
         ("on_oom", names(&["clear", "split", "host"])),
         ("split_axis", Setting::Number(1)),
@@ -250,23 +247,15 @@ fn options_become_those_of_the_python_decorators() {
 }
 
 #[test]
-fn axes_have_names_and_tiles_are_chunks() {
-    let attribute = quote!(
-        numpy,
-        dtype_conversion = context,
-        returns = input,
-        keep = true,
-        slice_axes(z, y, x),
-        tiles = chunks
-    );
+fn a_slice_has_other_axes_and_tiles_are_chunks() {
+    let attribute =
+        quote!(numpy, dtype_conversion = context, slice_axes(-3, -2, -1), tiles = chunks);
     let item = quote!(
         fn f(volume: ArrayView3<'_, f32>) -> Array3<f32> {}
     );
     let declared = declared(attribute, item).ok().unwrap();
-    let axes = ["z", "y", "x"].map(str::to_owned).to_vec();
     let expected = [
-        ("keep", Setting::Name("true".into())),
-        ("slice_axes", Setting::Names(axes)),
+        ("slice_axes", Setting::Integers(vec![-3, -2, -1])),
         ("tiles", Setting::Name("chunks".into())),
     ];
     assert_eq!(declared.settings, expected);

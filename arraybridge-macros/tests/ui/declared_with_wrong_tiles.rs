@@ -30,7 +30,7 @@ fn written_where_it_is_padded(mut image: ArrayViewMut2<'_, f32>) {
     image.fill(0.0);
 }
 
-#[memory_type(numpy, range(5, 5), keep = always)]
+#[memory_type(numpy, range(5, 5))]
 fn with_wrong_options(image: ArrayView2<'_, f32>) -> Array2<f32> {
     image.to_owned()
 }

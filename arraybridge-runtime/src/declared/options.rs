@@ -136,8 +136,6 @@ pub struct Options {
     pub opened: Vec<String>,
     /// The opened parameters that it writes to.
     pub written: Vec<String>,
-    /// The opened parameters whose arrays must not be copies.
-    pub no_copy: Vec<String>,
     /// True if the function returns arrays of the output framework.
     pub delivers: bool,
     /// The added keywords that its signature shows, if not all.
@@ -184,7 +182,7 @@ pub const RULE: &str = "vjp";
 
 /// The options of functions that are written in Rust, and the derivative that `defvjp` sets. No decorator
 /// takes them.
-const PRIVATE: [&str; 6] = ["opened", "written", "no_copy", "delivers", "shown", RULE];
+const PRIVATE: [&str; 5] = ["opened", "written", "delivers", "shown", RULE];
 
 /// Checks that the keyword arguments of a decorator are options for everyone.
 ///
@@ -251,7 +249,6 @@ impl Options {
             keep: Keep::read(keywords.get("keep")?.as_ref())?,
             opened: keywords.parameters("opened")?.unwrap_or_default(),
             written: keywords.parameters("written")?.unwrap_or_default(),
-            no_copy: keywords.parameters("no_copy")?.unwrap_or_default(),
             delivers,
             shown: keywords.parameters("shown")?,
         })
@@ -273,12 +270,7 @@ impl Options {
     /// Returns whether a result is put into an object like the one that the lead was in.
     #[inline]
     pub fn rewraps(&self) -> bool {
-        matches!(self.output, OutputType::Input) && self.keep != Keep::Never
-    }
-
-    /// Returns whether a result has the unit of the lead.
-    pub fn keeps_units(&self) -> bool {
-        matches!(self.keep, Keep::Always | Keep::Strict)
+        matches!(self.output, OutputType::Input) && self.keep != Keep::Never && !self.delivers
     }
 
     /// Returns whether results are of the framework of the first array argument.

@@ -44,9 +44,7 @@ fn dispatch<'py>(
         // The general way knows whether to begin with a part of the lead.
         _ if definition.room.was_short() => {}
         _ if definition.is_differentiable() => {}
-        Some(Passthrough::Unchecked)
-            if !has_added_keyword(definition, given) && !has_labels(definition, given.all()) =>
-        {
+        Some(Passthrough::Unchecked) if !has_added_keyword(definition, given) => {
             let result = given.pass(definition.function.bind(py));
             return result.or_else(|error| recover_unchecked(declared, given, error));
         }
@@ -75,26 +73,6 @@ fn has_added_keyword(definition: &Definition, given: &Given<'_, '_>) -> bool {
     given.names().is_some_and(|names| names.iter_borrowed().any(is_added))
 }
 
-/// Returns whether the lead may be an object with an array inside, in one like which the result is to be.
-#[inline]
-fn has_labels(definition: &Definition, arguments: &[Borrowed<'_, '_, PyAny>]) -> bool {
-    let options = &definition.options;
-    if !options.rewraps() {
-        return false;
-    }
-    for argument in arguments {
-        match detect::class_of(argument) {
-            // One that is of a subclass may have a unit.
-            Some(class) => return !class.own && options.keeps_units(),
-            None if convert::is_like_array(argument) && convert::is_wrapper(argument) => {
-                return true;
-            }
-            None => {}
-        }
-    }
-    false
-}
-
 /// The calling convention of functions with [`Passthrough::Unchecked`]. Without keyword arguments the
 /// call is forwarded in C, and Rust deals only with the error that it may raise.
 ///
@@ -121,14 +99,6 @@ pub unsafe extern "C" fn vectorcall_unchecked(
             || definition.room.was_short()
             || definition.is_differentiable()
         {
-            return vectorcall::serve(callable, args, nargsf, names, call);
-        }
-        let count = nargsf & !ffi::PY_VECTORCALL_ARGUMENTS_OFFSET;
-        let arguments: &[Borrowed<'_, '_, PyAny>] = match count {
-            0 => &[],
-            count => std::slice::from_raw_parts(args.cast(), count),
-        };
-        if has_labels(definition, arguments) {
             return vectorcall::serve(callable, args, nargsf, names, call);
         }
         let function = definition.function.as_ptr();

@@ -34,9 +34,9 @@ impl<'py> Call<'_, 'py> {
         // A subclass of NumPy's array means more than its elements, and is passed to NumPy functions as it is.
         let options = &self.definition.options;
         let Some(lead) = self.slots.first().filter(|lead| {
-            options.keeps_units()
+            matches!(options.keep, Keep::Always | Keep::Strict)
                 && options.rewraps()
-                && (options.input.memory_type != MemoryType::Numpy || options.delivers)
+                && options.input.memory_type != MemoryType::Numpy
                 && !lead.class.own
                 && lead.class.framework.memory_type == MemoryType::Numpy
                 && lead.is_argument()
@@ -58,7 +58,8 @@ impl<'py> Call<'_, 'py> {
         &self,
         added: impl FnOnce() -> PyResult<Bound<'py, PyDict>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let is_possible = self.found.parted.is_some() || self.definition.options.keeps_units();
+        let is_possible = self.found.parted.is_some()
+            || matches!(self.definition.options.keep, Keep::Always | Keep::Strict);
         if !is_possible {
             return Ok(None);
         }

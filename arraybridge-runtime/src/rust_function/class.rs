@@ -222,9 +222,6 @@ fn options<'py>(
             Setting::Integers(values) => {
                 options.set_item(name, PyTuple::new(function.py(), values.iter())?)?
             }
-            // Rust's words for Python's True and False.
-            Setting::Name("true") => options.set_item(name, true)?,
-            Setting::Name("false") => options.set_item(name, false)?,
             Setting::Name(value) => options.set_item(name, value)?,
             Setting::Names(values) => {
                 options.set_item(name, PyTuple::new(function.py(), values.iter())?)?

@@ -315,13 +315,6 @@ fn reversed(volume: ArrayView3<'_, f32>) -> Array3<f32> {
     Array3::from_shape_fn((depth, height, width), |(z, y, x)| volume[(depth - 1 - z, y, x)])
 }
 
-/// The rows of an image in reverse order, whatever other axes there are.
-#[memory_type(numpy, returns = input, slice_by_slice, slice_axes(y, x))]
-fn upside_down(image: ArrayView2<'_, f32>) -> Array2<f32> {
-    let (height, width) = image.dim();
-    Array2::from_shape_fn((height, width), |(y, x)| image[(height - 1 - y, x)])
-}
-
 /// An image, and the largest and the smallest size of a tile of it.
 #[memory_type(numpy, returns = input, tiles(8, 8), halo = 1, pad = edge, join(concatenate, max, min))]
 fn padded_tiles(image: ArrayView2<'_, f32>) -> (Array2<f32>, usize, usize) {
@@ -336,21 +329,6 @@ fn tiles_of_chunks(image: ArrayView2<'_, f32>) -> (Array2<f32>, usize) {
 
 #[memory_type(numpy, dtype_conversion = uint16, scaling = unit, range(0, 4095))]
 fn in_12_bits(image: ArrayView2<'_, f32>) -> Array2<f32> {
-    image.to_owned()
-}
-
-#[memory_type(numpy, returns = input, keep = true)]
-fn doubled_with_unit(image: ArrayView2<'_, f32>) -> Array2<f32> {
-    image.map(|x| x * 2.0)
-}
-
-#[memory_type(numpy, returns = input, keep = strict)]
-fn turned_with_labels(image: ArrayView2<'_, f32>) -> Array2<f32> {
-    image.t().to_owned()
-}
-
-#[memory_type(numpy, returns = input, keep = false)]
-fn without_labels(image: ArrayView2<'_, f32>) -> Array2<f32> {
     image.to_owned()
 }
 

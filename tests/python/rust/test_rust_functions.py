@@ -771,54 +771,12 @@ def test_slices_have_the_axes_that_the_declaration_names(ext):
     assert np.array_equal(ext.reversed(stack), stack[:, ::-1])
     assert np.array_equal(ext.reversed(stack[0]), stack[0, ::-1])
     assert "slice_by_slice=True" in str(inspect.signature(ext.reversed))
-    xarray = pytest.importorskip("xarray")
-    rgb = xarray.DataArray(stack[0], dims=("y", "x", "channel"))
-    found = ext.upside_down(rgb)
-    assert found.dims == rgb.dims and np.array_equal(found, stack[0][::-1])
-    with pytest.raises(ValueError, match=r"argument 'image': slice_axes has .y."):
-        ext.upside_down(stack[0])
 
 
 def test_floats_are_scaled_to_the_range_of_a_camera(ext):
     image = np.array([[0.0, 0.5, 1.0]], "float32")
     result = ext.in_12_bits(image)
     assert result.dtype == np.uint16 and result.tolist() == [[0, 2048, 4095]]
-
-
-def test_labels_of_the_lead_are_kept(ext):
-    xarray = pytest.importorskip("xarray")
-    image = xarray.DataArray(
-        np.ones((2, 3), "float32"), dims=("y", "x"), coords={"x": [1.0, 2.0, 4.0]}, attrs={"n": 1}
-    )
-    for name in ("largest_of_tiles", "padded_tiles"):
-        found = getattr(ext, name)(image)[0]
-        assert found.attrs == {"n": 1} and found.x.equals(image.x)
-    kept = ext.doubled_with_unit(image)
-    assert kept.identical(image * 2) or kept.equals(image * 2)
-    assert type(ext.without_labels(image)) is np.ndarray
-    square = image.isel(x=[0, 1]).isel(y=[0, 1, 1])
-    with pytest.raises(ab.UnsupportedArrayError, match=r"turned_with_labels\(\): the result"):
-        ext.turned_with_labels(square)
-    with pytest.warns(ab.MetadataDroppedWarning):
-        assert type(ext.turned(square)) is np.ndarray
-    # A framework that is named is what the result belongs to.
-    assert type(ext.halved(image)) is np.ndarray
-
-
-def test_units_and_blocks_are_for_functions_that_keep_them(ext):
-    units = pytest.importorskip("astropy.units")
-    image = np.ones((4, 6), "float32")
-    length = units.Quantity(image, "m", dtype="float32")
-    found = ext.doubled_with_unit(length)
-    assert found.unit == units.m and (found.value == 2).all()
-    with pytest.raises(ab.UnsupportedArrayError, match="unit"):
-        ext.without_labels(length)
-    dask = pytest.importorskip("dask.array")
-    lazy = ext.doubled_with_unit(dask.from_array(image, chunks=(2, 3)))
-    assert isinstance(lazy, dask.Array) and lazy.dtype == np.float32
-    assert np.array_equal(lazy.compute(scheduler="sync"), image * 2)
-    with pytest.raises(ab.UnsupportedArrayError, match="has not run"):
-        ext.without_labels(dask.from_array(image, chunks=(2, 3)))
 
 
 def test_a_function_of_a_slice_takes_a_stack(ext):

@@ -276,8 +276,8 @@ impl<'py> Finder<'_, 'py> {
         Ok(())
     }
 
-    /// Adds the array that an object of no framework is like, if it is like one. A function that opens it itself gets
-    /// the array if parts of it are wanted, or a result like the object.
+    /// Adds the array that an object of no framework is like, if it is like one and the function does not open it
+    /// itself.
     #[inline]
     fn add_seen(
         &mut self,
@@ -285,14 +285,7 @@ impl<'py> Finder<'_, 'py> {
         element: Option<usize>,
         value: Bound<'py, PyAny>,
     ) -> Result<()> {
-        if !convert::is_like_array(&value) {
-            return Ok(());
-        }
-        let is_wanted = || {
-            let has_labels = self.definition.options.rewraps() && convert::is_wrapper(&value);
-            argument.usage == ArrayUsage::Opened && (self.is_cut || has_labels)
-        };
-        if argument.usage.is_opened() && !is_wanted() {
+        if argument.usage.is_opened() || !convert::is_like_array(&value) {
             return Ok(());
         }
         self.add_array_like(argument, element, value)
@@ -362,11 +355,8 @@ impl<'py> Finder<'_, 'py> {
     /// not be a copy.
     fn copy_of(&self, argument: &Argument<'py>) -> Option<bool> {
         let options = &self.definition.options;
-        let is_among = |names: &[String]| names::is_among(self.definition, &argument.key, names);
-        if is_among(&options.writes) || is_among(&options.no_copy) {
-            return Some(false);
-        }
-        options.copy
+        let is_written = names::is_among(self.definition, &argument.key, &options.writes);
+        if is_written { Some(false) } else { options.copy }
     }
 
     fn named(&self, argument: &Argument<'py>, error: Error) -> Error {

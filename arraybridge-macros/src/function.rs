@@ -88,6 +88,8 @@ pub enum Setting {
     Number(usize),
     /// Numbers; `None` is written as `_`.
     Numbers(Vec<Option<usize>>),
+    /// Numbers that may be negative.
+    Integers(Vec<i64>),
     /// A name.
     Name(String),
     /// Names.

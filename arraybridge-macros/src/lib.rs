@@ -76,11 +76,15 @@ pub fn frameworks(input: TokenStream) -> TokenStream {
 /// | `unsafe(detach)` | the function always runs detached; the author promises that nobody writes to its arrays meanwhile |
 /// | `dtype_conversion = preserve` | the element type of results: that of the first array argument (`preserve`), what `dtype_policy` says in the caller's context (`context`), a given one such as `uint16`, or that of the signature (`native`, the default) |
 /// | `scaling = unit` | how floats become integers then: `clamp`, `unit` or `stretch` |
+/// | `range(0, 4095)` | the integers that `unit` and `stretch` scale to, as those of a camera of 12 bits |
 /// | `narrow = error` | an object whose dtype the framework lacks is refused; with `warn`, the default, it gets the nearest dtype |
 /// | `slice_by_slice` | the function is called for each 2-D slice of the first array |
+/// | `slice_axes(-3, -2, -1)` | the axes of a slice, if it has others than the last two |
 /// | `tiles(512, 512)` | the function is called for each tile of the last axes of the first array; `_` leaves an axis whole |
+/// | `tiles = chunks` | the tiles are the chunks of the array that is written to or read |
 /// | `halo = 16` | how many more elements a tile has on each side; they are cut off the result |
 /// | `workers = 4` | the number of threads that work on tiles |
+/// | `pad = reflect` | all tiles get one shape: beyond the ends of the array, `reflect`, `edge` or `constant` is added |
 /// | `split_axis = 0` | the first array may be split along this axis when memory runs out |
 /// | `join(sum)` | how the results of the parts become one: `concatenate`, `sum`, `max` or `min`; one word for each element of a tuple |
 /// | `sliced(mask)` | arrays that are sliced and split together with the first one |
@@ -91,7 +95,7 @@ pub fn frameworks(input: TokenStream) -> TokenStream {
 /// | `crate = path` | the path of the runtime, if it is not `::arraybridge_runtime` |
 ///
 /// Python callers have the keywords `dtype_conversion` and `slice_by_slice` as well. The signature shows
-/// the first if a result may be an array, and the second if the first array may be a 2-D slice. The function
+/// the first if a result may be an array, and the second if the first array may be a slice. The function
 /// has the attributes of one that a Python decorator declares.
 ///
 /// Arguments are views of `ndarray`, `Tensor`, framework objects (`Bound<PyAny>`), and whatever

@@ -31,27 +31,38 @@ fn target_of(
 /// Stack 2-D slices into a 3-D array of the framework `memory_type`.
 ///
 /// `slices` are n arrays of shape (height, width), which may be of different frameworks, or other
-/// objects that `convert` takes. The result has shape (n, height, width). If the slices have
-/// different dtypes, the result has the dtype that NumPy promotes them to. `gpu_id` is the
-/// accelerator of the result; by default the result is where `convert` would put the first slice.
-/// `target_type` is another name of `memory_type`. `device` is the device that the result must be
-/// on, as in `convert`.
+/// objects that `convert` takes. Those in files, such as arrays of zarr or h5py, are read one by
+/// one. The result has shape (n, height, width). If the slices have different dtypes, the result
+/// has the dtype that NumPy promotes them to. `gpu_id` is the accelerator of the result; by default
+/// the result is where `convert` would put the first slice. `target_type` is another name of
+/// `memory_type`. `device` is the device that the result must be on, as in `convert`.
 ///
-/// Raises `ValueError` if there are no slices, if one is not 2-D, if their shapes differ, or if the
-/// framework is unknown. Otherwise raises what `convert` raises.
+/// `out` is an array, also in a file, of shape (n, height, width). If it is given instead of a
+/// framework, the slices are written to it one by one, in its dtype, and it is returned. `slices`
+/// may be a generator then, whose slices are never all in memory.
+///
+/// Raises `ValueError` if there are no slices, if one is not 2-D, if their shapes differ, if `out`
+/// has another shape, or if the framework is unknown. Otherwise raises what `convert` raises.
 ///
 /// >>> import numpy, arraybridge
 /// >>> arraybridge.stack_slices([numpy.zeros((2, 3)), numpy.ones((2, 3))], "numpy").shape
 /// (2, 2, 3)
 #[pyfunction]
-#[pyo3(signature = (slices, memory_type=None, gpu_id=None, *, target_type=None, device=None))]
+#[pyo3(signature = (
+    slices, memory_type=None, gpu_id=None, *, target_type=None, device=None, out=None
+))]
 fn stack_slices<'py>(
     slices: &Bound<'py, PyAny>,
     memory_type: Option<&Bound<'py, PyAny>>,
     gpu_id: Option<&Bound<'py, PyAny>>,
     target_type: Option<&Bound<'py, PyAny>>,
     device: Option<&Bound<'py, PyAny>>,
+    out: Option<&Bound<'py, PyAny>>,
 ) -> Result<Bound<'py, PyAny>> {
+    if let Some(out) = out {
+        expect_no_target("stack_slices", [memory_type, target_type, gpu_id, device])?;
+        return stack_to(slices, out);
+    }
     let target = target_of(memory_type, target_type)?;
     let slices: Vec<_> = match slices.cast_exact::<PyList>() {
         Ok(list) => list.iter().collect(),
@@ -60,22 +71,65 @@ fn stack_slices<'py>(
     slices::stack(&slices, target, placement(gpu_id, device, target)?)
 }
 
+/// The error of an argument that says where a result belongs, beside `out`.
+fn expect_no_target(function: &str, arguments: [Option<&Bound<'_, PyAny>>; 4]) -> Result<()> {
+    if arguments.iter().all(Option::is_none) {
+        return Ok(());
+    }
+    let text = format!(
+        "{function}(): out is the result, so it cannot have another framework or device; leave memory_type, gpu_id \
+         and device away"
+    );
+    Err(PyTypeError::new_err(text).into())
+}
+
+/// Writes slices to an array, one by one.
+fn stack_to<'py>(slices: &Bound<'py, PyAny>, out: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
+    let (py, name) = (slices.py(), "stack_slices");
+    let given = slices.cast::<PyList>().map(|list| list.iter().collect()).unwrap_or_default();
+    let sink = slices::Sink::checked(out, given, Policy::default(), name)?;
+    let wrong = |text: String| Error::Value(format!("{name}(): {text}"));
+    let room: usize = out.getattr("shape")?.get_item(0)?.extract().unwrap_or(0);
+    // Nothing is written if it is known before that the number is wrong.
+    let mut count = slices.len().unwrap_or(room);
+    if count == room {
+        count = 0;
+        for slice in slices.try_iter()? {
+            py.check_signals()?;
+            let slice = slices::slice_in(&slice?, count, MemoryType::Numpy.framework())?;
+            if count < room {
+                sink.write_row(&slice, room, count)?;
+            }
+            count += 1;
+        }
+    }
+    match count == room && room > 0 {
+        true => Ok(out.clone()),
+        false => Err(wrong(format!("out has room for {room} slices, and there are {count}"))),
+    }
+}
+
 /// Split a 3-D array into a list of 2-D slices of the framework `memory_type`.
 ///
 /// `array` has shape (n, height, width). It is first converted to `memory_type`, on accelerator
-/// `gpu_id` if given. The result is a list of n arrays of shape (height, width), which are views if
-/// the framework has views. `validate_slices` checks that each slice is 2-D. `target_type` is
-/// another name of `memory_type`. `device` is the device that they must be on, as in `convert`.
+/// `gpu_id` if given; an array in a file is read and converted chunk by chunk. The result is a list
+/// of n arrays of shape (height, width), which are views if the framework has views.
+/// `validate_slices` checks that each slice is 2-D. `target_type` is another name of `memory_type`.
+/// `device` is the device that they must be on, as in `convert`.
 ///
-/// Raises `ValueError` if the array is not 3-D, if a slice is not 2-D, or if the framework is
-/// unknown. Otherwise raises what `convert` raises.
+/// `out` is a list of n arrays, also in files, of shape (height, width). If it is given instead of
+/// a framework, one slice after the other is written to them, in their dtypes, and they are
+/// returned as a list.
+///
+/// Raises `ValueError` if the array is not 3-D, if a slice is not 2-D, if `out` has other lengths,
+/// or if the framework is unknown. Otherwise raises what `convert` raises.
 ///
 /// >>> import numpy, arraybridge
 /// >>> [s.shape for s in arraybridge.unstack_slices(numpy.zeros((2, 4, 3)), "numpy")]
 /// [(4, 3), (4, 3)]
 #[pyfunction]
 #[pyo3(signature = (
-    array, memory_type=None, gpu_id=None, validate_slices=true, *, target_type=None, device=None
+    array, memory_type=None, gpu_id=None, validate_slices=true, *, target_type=None, device=None, out=None
 ))]
 fn unstack_slices<'py>(
     array: &Bound<'py, PyAny>,
@@ -84,7 +138,12 @@ fn unstack_slices<'py>(
     validate_slices: bool,
     target_type: Option<&Bound<'py, PyAny>>,
     device: Option<&Bound<'py, PyAny>>,
+    out: Option<&Bound<'py, PyAny>>,
 ) -> Result<Bound<'py, PyList>> {
+    if let Some(out) = out {
+        expect_no_target("unstack_slices", [memory_type, target_type, gpu_id, device])?;
+        return unstack_to(array, out);
+    }
     let target = target_of(memory_type, target_type)?;
     let parts = slices::unstack(array, target, placement(gpu_id, device, target)?)?;
     // All slices of one array have the same number of axes. A class of a framework's may make others.
@@ -102,6 +161,69 @@ fn unstack_slices<'py>(
         }
     }
     Ok(parts)
+}
+
+/// Writes each slice of a stack to an array of its own.
+fn unstack_to<'py>(
+    array: &Bound<'py, PyAny>,
+    out: &Bound<'py, PyAny>,
+) -> Result<Bound<'py, PyList>> {
+    let name = "unstack_slices";
+    let given = Opened::of(array)?;
+    let layout = slices::Layout::first(1, given.axes_of_stack()?);
+    let outs = out.try_iter()?.collect::<PyResult<Vec<_>>>()?;
+    let sinks = outs
+        .iter()
+        .map(|out| slices::Sink::checked(out, vec![array.clone()], Policy::default(), name));
+    let sinks = sinks.collect::<Result<Vec<_>>>()?;
+    given.with_slices(&layout, |stack| {
+        let (room, count) = (sinks.len(), stack.lengths()[0]);
+        if room != count {
+            let text = format!("{name}(): out has {room} arrays, and there are {count} slices");
+            return Err(Error::Value(text));
+        }
+        stack.each(&mut |position, slice| sinks[position[0]].write_whole(&slice))
+    })?;
+    Ok(PyList::new(array.py(), outs)?)
+}
+
+/// An array in memory, or the stand-in for one that is read part by part.
+struct Opened<'a, 'py> {
+    array: Bound<'py, PyAny>,
+    lazy: Option<&'a Bound<'py, PyAny>>,
+}
+
+impl<'a, 'py> Opened<'a, 'py> {
+    fn of(object: &'a Bound<'py, PyAny>) -> Result<Opened<'a, 'py>> {
+        let is_known = package::class_of(object).is_ok();
+        let stand_in = if is_known { None } else { slices::lazy::stand_in(object)? };
+        let lazy = stand_in.as_ref().map(|_| object);
+        Ok(Opened { array: stand_in.map_or_else(|| seen(object), Ok)?, lazy })
+    }
+
+    /// The number of axes of a stack of 2-D slices.
+    fn axes_of_stack(&self) -> Result<usize> {
+        match slices::leading_axes(&self.array)? {
+            1 => Ok(3),
+            _ => Err(Error::Value(format!(
+                "Array must be 3D, a stack of 2D slices, but its shape is {}",
+                slices::shape::text(&self.array)
+            ))),
+        }
+    }
+
+    /// Calls a function with the slices.
+    fn with_slices<T>(
+        &self,
+        layout: &slices::Layout,
+        call: impl FnOnce(&dyn slices::Stack<'py>) -> Result<T>,
+    ) -> Result<T> {
+        let shape = slices::shape::of(&self.array).unwrap_or_default();
+        match self.lazy {
+            Some(lazy) => call(&slices::lazy::LazyStack::new(lazy, layout, &shape)),
+            None => call(&slices::Leading::new(&self.array, layout.leading.len())?),
+        }
+    }
 }
 
 /// Call a function with each 2-D slice of an array, and stack the results.
@@ -137,10 +259,8 @@ fn process_slices<'py>(
     out: Option<&Bound<'py, PyAny>>,
 ) -> Result<Bound<'py, PyAny>> {
     let py = image.py();
-    let is_known = package::class_of(image).is_ok();
-    let stand_in = if is_known { None } else { slices::lazy::stand_in(image)? };
-    let lazy = stand_in.as_ref().map(|_| image);
-    let image = &stand_in.clone().map_or_else(|| seen(image), Ok)?;
+    let given = Opened::of(image)?;
+    let image = &given.array;
     let framework = package::class_of(image)?.framework;
     let more = match args {
         Some(args) => args.try_iter()?.collect::<PyResult<Vec<_>>>()?,
@@ -151,33 +271,29 @@ fn process_slices<'py>(
     let merge = slices::Merge { name: &name, target, ..slices::Merge::default() };
     let shape = slices::shape::of(image).unwrap_or_default();
     let layout = slices::Layout::first(slices::leading_axes(image)?, shape.len());
-    let in_memory = slices::Leading::new(image, layout.leading.len())?;
-    let read = lazy.map(|lazy| slices::lazy::LazyStack::new(lazy, &layout, &shape));
-    let stack: &dyn slices::Stack<'py> = match &read {
-        Some(read) => read,
-        None => &in_memory,
-    };
     let sink = match out {
         Some(out) => Some(slices::Sink::checked(out, Vec::new(), Policy::default(), &name)?),
         None => None,
     };
-    let mut call = |position: &[usize], slice| {
-        let args = PyTuple::new(py, [slice].iter().chain(&more).collect::<Vec<_>>())?;
-        let result = func.call(args, kwargs)?;
-        match &sink {
-            Some(sink) => sink.write_slice(&layout, stack.lengths(), position, result),
-            None => Ok(result),
+    let merged = given.with_slices(&layout, |stack| {
+        let mut call = |position: &[usize], slice| {
+            let args = PyTuple::new(py, [slice].iter().chain(&more).collect::<Vec<_>>())?;
+            let result = func.call(args, kwargs)?;
+            match &sink {
+                Some(sink) => sink.write_slice(&layout, stack.lengths(), position, result),
+                None => Ok(result),
+            }
+        };
+        // What the function makes belongs where the slices are.
+        let loaded = device::load(py, framework)?;
+        match loaded.device_of(image)? {
+            Device::Host => slices::process(stack, &merge, &mut call),
+            there => {
+                let process = |_: Option<&_>| Ok(slices::process(stack, &merge, &mut call)?);
+                Ok(loaded.within(there, process)?)
+            }
         }
-    };
-    // What the function makes belongs where the slices are.
-    let loaded = device::load(py, framework)?;
-    let merged = match loaded.device_of(image)? {
-        Device::Host => slices::process(stack, &merge, &mut call)?,
-        there => {
-            let process = |_: Option<&_>| Ok(slices::process(stack, &merge, &mut call)?);
-            loaded.within(there, process)?
-        }
-    };
+    })?;
     match &sink {
         Some(sink) => sink.settle(sink.merged(merged)?),
         None => Ok(merged),

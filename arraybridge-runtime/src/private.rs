@@ -101,7 +101,7 @@ pub mod package {
         pub use crate::host::vectors::collect;
         pub use crate::slices::{
             Layout, Leading, Merge, Sink, Stack, concatenate, lazy, leading_axes, part, process,
-            stack, unstack,
+            slice_in, stack, unstack,
         };
     }
 

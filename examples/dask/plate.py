@@ -1,9 +1,12 @@
 """Process a plate of 16-bit images on several processes, and lose one of them on the way.
 
-The plate is read from Zarr and goes back to Zarr. Functions declared for PyTorch, JAX and NumPy run
-in `map_overlap`, `map_blocks`, xarray's `apply_ufunc` and `delayed` on a LocalCluster. A worker is
-killed when it has written a few images. The results are compared with those of one process, and the
-traces of the workers are gathered. The exit status is 1 if a result differs.
+The plate is read from Zarr and goes back to Zarr. Functions declared for PyTorch, JAX and NumPy are
+called with Dask arrays, which stay lazy: tiles with a halo become `map_overlap`, slices
+`map_blocks`, and labels of xarray are kept. The plate is larger than the memory that all workers
+together may use for it. A worker is killed when it has written a few images. The results are
+compared with those of one process, which reads and writes the files tile by tile, and the traces of
+the workers are gathered. The exit status is 1 if a result differs, or if a process needs more
+memory.
 
 Run by `make dask`.
 """
@@ -26,19 +29,24 @@ import dask
 import dask.array as da
 import numpy as np
 import xarray as xr
+import zarr
 from distributed import Client, Future, LocalCluster, WorkerPlugin, progress
-from plate_functions import area, blur, bright, fields, without_background
+from plate_functions import Memory, area, blur, bright, fields, without_background
 
 IMAGES_IN_BLOCK = 4
-HALO = 2
+MIB = 1 << 20
 
 
-class Traced(WorkerPlugin):
-    """Traces all threads of a worker."""
+class Watched(WorkerPlugin):
+    """Measures the memory of a worker, and traces all of its threads."""
 
-    name = "arraybridge-trace"
+    name = "arraybridge-watched"
+
+    def __init__(self, size: int) -> None:
+        self.size = size
 
     def setup(self, worker: Any) -> None:
+        self.memory = Memory(self.size)
         self.trace = ab.trace(everywhere=True)
         self.trace.__enter__()
 
@@ -50,7 +58,7 @@ def gathered(client: Client) -> ab.trace:
     """One trace with the records of all workers. Those of a killed worker are lost with it."""
 
     def of_worker(dask_worker: Any) -> tuple[list[ab.Record], list[ab.Record]]:
-        trace = dask_worker.plugins[Traced.name].trace
+        trace = dask_worker.plugins[Watched.name].trace
         return trace.records, trace.spans
 
     whole = ab.trace()
@@ -58,6 +66,15 @@ def gathered(client: Client) -> ab.trace:
         whole.records += records
         whole.spans += spans
     return whole
+
+
+def peaks(client: Client) -> list[int]:
+    """The most bytes that each worker had for the plate."""
+
+    def of_worker(dask_worker: Any) -> int:
+        return dask_worker.plugins[Watched.name].memory.peak()
+
+    return list(client.run(of_worker).values())
 
 
 def plate_of(count: int, size: int) -> da.Array:
@@ -71,20 +88,14 @@ def plate_of(count: int, size: int) -> da.Array:
 
 
 def steps(images: da.Array) -> tuple[da.Array, da.Array]:
-    """The cleaned images and their masks. The declarations say which dtype each step returns."""
-    blocks: dict[str, Any] = {"meta": np.empty((0, 0, 0), "uint16")}
+    """The cleaned images and their masks. The declarations say how blocks are made of them."""
     half = -(-images.shape[1] // 2)
-    tiles = images.rechunk((IMAGES_IN_BLOCK, half, half))
-    # The function mirrors the border of the image. Inside, tiles see their neighbours' pixels.
-    blurred = da.map_overlap(blur, tiles, depth={1: HALO, 2: HALO}, boundary="none", **blocks)
-    cleaned = blurred.rechunk(images.chunks).map_blocks(without_background, **blocks)
-    masks = xr.apply_ufunc(
-        bright,
-        xr.DataArray(cleaned, dims=("image", "y", "x")),
-        dask="parallelized",
-        output_dtypes=[bool],
-    )
-    return cleaned, masks.data
+    # Blocks see their neighbours' pixels, and the border of an image is mirrored.
+    blurred = blur(images.rechunk((IMAGES_IN_BLOCK, half, half)))
+    cleaned = without_background(blurred)  # has whole images in its blocks
+    labelled = bright(xr.DataArray(cleaned, dims=("image", "y", "x")))
+    assert isinstance(labelled, xr.DataArray) and labelled.dims == ("image", "y", "x")
+    return cleaned, labelled.data
 
 
 def kill_one(client: Client, written: Path) -> int:
@@ -98,7 +109,7 @@ def kill_one(client: Client, written: Path) -> int:
 
 def on_cluster(client: Client, folder: Path, count: int, size: int) -> int:
     """Make the plate, process it, and return the area of all masks."""
-    client.register_plugin(Traced())
+    client.register_plugin(Watched(size))
     plate_of(count, size).to_zarr(folder / "plate.zarr")
     cleaned, masks = steps(da.from_zarr(folder / "plate.zarr"))
     stored = [
@@ -115,35 +126,35 @@ def on_cluster(client: Client, folder: Path, count: int, size: int) -> int:
 
 
 def differences(folder: Path, total: int) -> Iterator[str]:
-    """What is not as this process makes it, a block at a time."""
+    """What is not as this process makes it, from file to file."""
     plate, cleaned, masks = (
-        da.from_zarr(folder / f"{name}.zarr") for name in ("plate", "cleaned", "masks")
+        zarr.open_array(folder / f"{name}.zarr") for name in ("plate", "cleaned", "masks")
     )
-    known_total = 0
-    for start in range(0, len(plate), IMAGES_IN_BLOCK):
-        images, found, found_masks = (
-            stack[start : start + IMAGES_IN_BLOCK].compute(scheduler="sync")
-            for stack in (plate, cleaned, masks)
-        )
-        known = without_background(blur(images))
-        known_masks = bright(known)
-        known_total += int(known_masks.sum())
-        for name, result, expected in (
-            ("images", found, known),
-            ("masks", found_masks, known_masks),
-        ):
-            if result.dtype != expected.dtype or not np.array_equal(result, expected):
+
+    def like(array: Any, name: str) -> Any:
+        shape, path = array.shape, folder / f"{name}.zarr"
+        # An image is written as a whole.
+        return zarr.create_array(path, shape=shape, chunks=(1, *shape[1:]), dtype=array.dtype)
+
+    known = blur(plate, out=like(plate, "blurred"))
+    known = without_background(known, out=like(plate, "known"))
+    known_masks = bright(known, out=like(masks, "known-masks"))
+    for start in range(0, plate.shape[0], IMAGES_IN_BLOCK):
+        block = slice(start, start + IMAGES_IN_BLOCK)
+        for name, result, expected in (("images", cleaned, known), ("masks", masks, known_masks)):
+            if result.dtype != expected.dtype or not np.array_equal(result[block], expected[block]):
                 yield f"{name} from {start} on"
-    if total != known_total:
+    if total != area(known_masks):
         yield "areas"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--images", type=int, default=200)
+    parser.add_argument("--images", type=int, default=400)
     parser.add_argument("--size", type=int, default=512)
     parser.add_argument("--workers", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--limit", type=int, default=64, help="MiB of a process for the plate")
     parser.add_argument("--save", help="write a timeline of all workers for Perfetto")
     options = parser.parse_args()
     cluster = LocalCluster(
@@ -151,16 +162,25 @@ def main() -> int:
         threads_per_worker=options.threads,
         dashboard_address=None,
     )
+    limit = options.limit * MIB
     with tempfile.TemporaryDirectory() as folder:
         with cluster, Client(cluster) as client:
             total = on_cluster(client, Path(folder), options.images, options.size)
-            trace = gathered(client)
+            trace, used = gathered(client), peaks(client)
+        memory = Memory(options.size, limit)
         wrong = list(differences(Path(folder), total))
+        used.append(memory.peak())
     print(trace)
     pids = collections.Counter(record.pid for record in trace.records)
     print(f"records of {len(pids)} workers: {sorted(pids.values())}; calls: {len(trace.spans)}")
     if options.save:
         trace.save(options.save)
+    print(
+        f"the plate has {options.images * options.size**2 * 2 // MIB} MiB; the most in each worker "
+        f"and in this process: {', '.join(str(peak // MIB) for peak in used)} MiB"
+    )
+    if max(used) > limit:
+        wrong.append(f"more than {options.limit} MiB in memory")
     print(f"WRONG: {', '.join(wrong)}" if wrong else "the results equal those of one process")
     return bool(wrong)
 

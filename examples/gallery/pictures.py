@@ -11,13 +11,17 @@ FACE = (slice(40, 200), slice(150, 310))
 SHOWN = {
     "dask_chunks": FACE,
     "fft_filter": FACE,
+    "five_axes": EVERYTHING,
     "jax_loss": EVERYTHING,
     "normalised_input": EVERYTHING,
     "opencl_segmentation": EVERYTHING,
     "richardson_lucy": FACE,
     "slice_by_slice": EVERYTHING,
+    "state_dict": FACE,
     "tensorflow_edges": EVERYTHING,
     "watershed": EVERYTHING,
+    "xarray_time_series": EVERYTHING,
+    "zarr_chunks": EVERYTHING,
 }
 HEIGHT, GAP = 256, 8
 
@@ -25,6 +29,7 @@ HEIGHT, GAP = 256, 8
 def flat(array):
     """A 2-D image. Of a stack, the first four images."""
     array = np.asarray(array)
+    array = array if array.ndim == 2 else array.reshape(-1, *array.shape[-2:])
     return array if array.ndim == 2 else np.block([[*array[:2]], [*array[2:4]]])
 
 

@@ -1,4 +1,4 @@
-"""An xarray goes in as NumPy sees it. Its coordinates are put back by the caller."""
+"""A labelled series of images: the result has its axes, its times and its attributes."""
 
 import arraybridge as ab
 import numpy as np
@@ -10,18 +10,21 @@ NEEDS, TOLERANCE = ("torch", "xarray"), 0
 def inputs():
     import xarray
 
-    images = stack()
-    return (xarray.DataArray(images, dims=("t", "y", "x"), coords={"t": np.arange(8) * 0.5}),)
+    times = {"t": np.arange(8) * 0.5}
+    attrs = {"microscope": "confocal"}
+    return (xarray.DataArray(stack(), dims=("t", "y", "x"), coords=times, attrs=attrs),)
 
 
-@ab.torch(output_type="numpy")
+@ab.torch(output_type="input")
 def background_removed(images):
-    return images.int() - images.int().amin(0)
+    return images.float() - images.float().amin(0)
 
 
 def ours(series):
-    return series.copy(data=background_removed(series)).sel(t=1.5).values
+    result = background_removed(series)
+    assert result.attrs == series.attrs
+    return result.sel(t=[0.5, 1.0, 1.5, 2.0])
 
 
 def reference(series):
-    return (series - series.min("t")).sel(t=1.5).values.astype("int32")
+    return (series - series.min("t")).sel(t=[0.5, 1.0, 1.5, 2.0]).values.astype("uint16")

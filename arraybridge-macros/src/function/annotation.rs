@@ -157,7 +157,16 @@ fn union(annotations: impl Iterator<Item = String>) -> String {
 /// The keywords of declared functions that mean something for a function.
 pub fn added_keywords(declared: &Declared, result: &str) -> Vec<&'static str> {
     let arrays = declared.arguments.iter().find(|argument| argument.is_array());
-    let slices = arrays.is_some_and(|argument| takes_slices(&argument.ty));
+    let slices = arrays.is_some_and(|argument| takes_slices(&argument.ty, slice_rank(declared)));
     let keywords = [("dtype_conversion", has_array(result)), ("slice_by_slice", slices)];
     keywords.into_iter().filter(|(_, means)| *means).map(|(name, _)| name).collect()
+}
+
+/// The number of axes of a slice.
+fn slice_rank(declared: &Declared) -> usize {
+    let axes = declared.settings.iter().find(|(name, _)| *name == "slice_axes");
+    match axes {
+        Some((_, Setting::Integers(axes))) => axes.len(),
+        _ => 2,
+    }
 }

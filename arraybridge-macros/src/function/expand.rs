@@ -183,6 +183,7 @@ fn setting(setting: &Setting) -> TokenStream {
             });
             quote!(Numbers(&[#(#values),*]))
         }
+        Setting::Integers(values) => quote!(Integers(&[#(#values),*])),
         Setting::Name(value) => quote!(Name(#value)),
         Setting::Names(values) => quote!(Names(&[#(#values),*])),
         Setting::Function(ident) => quote!(Function(#ident)),

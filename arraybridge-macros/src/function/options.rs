@@ -9,7 +9,7 @@ use super::constraints::Shape;
 use super::elements::Elements;
 use crate::problems::instead;
 
-const NAMES: [&str; 26] = [
+const NAMES: [&str; 29] = [
     "for",
     "returns",
     "input",
@@ -21,6 +21,7 @@ const NAMES: [&str; 26] = [
     "unsafe(detach)",
     "dtype_conversion",
     "scaling",
+    "range",
     "narrow",
     "device",
     "on_oom",
@@ -29,9 +30,11 @@ const NAMES: [&str; 26] = [
     "sliced",
     "host",
     "slice_by_slice",
+    "slice_axes",
     "tiles",
     "halo",
     "workers",
+    "pad",
     "shape",
     "contiguous",
     "no_copy",
@@ -54,6 +57,7 @@ pub struct Options {
     pub detach: Option<Detach>,
     pub dtype_conversion: Option<Ident>,
     pub scaling: Option<Ident>,
+    pub range: Option<(Ident, Vec<Integer>)>,
     pub narrow: Option<Ident>,
     pub device: Option<LitStr>,
     pub on_oom: Option<Vec<Ident>>,
@@ -62,9 +66,11 @@ pub struct Options {
     pub sliced: Vec<Ident>,
     pub host: Option<Ident>,
     pub slice_by_slice: Option<Ident>,
-    pub tiles: Option<(Ident, Vec<TileLength>)>,
+    pub slice_axes: Option<(Ident, Vec<Integer>)>,
+    pub tiles: Option<(Ident, TileLengths)>,
     pub halo: Option<LitInt>,
     pub workers: Option<LitInt>,
+    pub pad: Option<Ident>,
     pub shapes: Vec<(Ident, Pat)>,
     pub contiguous: Vec<Ident>,
     pub no_copy: Vec<Ident>,
@@ -133,6 +139,7 @@ impl Options {
             "detach" => self.detach = Some(condition(detach, input)?),
             "dtype_conversion" => self.dtype_conversion = value(input)?,
             "scaling" => self.scaling = value(input)?,
+            "range" => self.range = Some((key, list(input)?.collect())),
             "narrow" => self.narrow = value(input)?,
             "device" => self.device = value(input)?,
             "on_oom" => self.on_oom = Some(list(input)?.collect()),
@@ -146,15 +153,44 @@ impl Options {
             "contiguous" => self.contiguous = list(input)?.collect(),
             "no_copy" => self.no_copy = list(input)?.collect(),
             "slice_by_slice" => self.slice_by_slice = Some(key),
-            "tiles" => self.tiles = Some((key, list(input)?.collect())),
+            "slice_axes" => self.slice_axes = Some((key, list(input)?.collect())),
+            "tiles" => self.tiles = Some((key, input.parse()?)),
             "halo" => self.halo = value(input)?,
             "workers" => self.workers = value(input)?,
+            "pad" => self.pad = value(input)?,
             other => {
                 let hint = instead(other, "options", &NAMES);
                 return Err(Error::new(key.span(), format!("unknown option `{other}`; {hint}")));
             }
         }
         Ok(())
+    }
+}
+
+/// The lengths of a tile, or the word for those of the chunks of the arrays.
+pub enum TileLengths {
+    Given(Vec<TileLength>),
+    Named(Ident),
+}
+
+impl Parse for TileLengths {
+    fn parse(input: ParseStream<'_>) -> Result<TileLengths> {
+        if input.peek(Token![=]) {
+            return word(input).map(TileLengths::Named);
+        }
+        Ok(TileLengths::Given(list(input)?.collect()))
+    }
+}
+
+/// A whole number, which may be negative.
+pub struct Integer {
+    pub minus: Option<Token![-]>,
+    pub digits: LitInt,
+}
+
+impl Parse for Integer {
+    fn parse(input: ParseStream<'_>) -> Result<Integer> {
+        Ok(Integer { minus: input.parse()?, digits: input.parse()? })
     }
 }
 
@@ -194,6 +230,12 @@ fn condition(otherwise: Detach, input: ParseStream<'_>) -> Result<Detach> {
             Err(Error::new(word.span(), message))
         }
     }
+}
+
+/// `= word`, which may be one of Rust's.
+fn word(input: ParseStream<'_>) -> Result<Ident> {
+    input.parse::<Token![=]>()?;
+    input.call(Ident::parse_any)
 }
 
 /// `= value`.

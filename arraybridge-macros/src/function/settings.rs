@@ -1,10 +1,11 @@
 //! The options that the Python decorators have as well, checked.
 
+use quote::ToTokens;
 use syn::spanned::Spanned;
 use syn::{Ident, LitInt};
 
 use super::mistakes::Mistakes;
-use super::options::Options;
+use super::options::{Integer, Options, TileLengths};
 use super::types::{is_written, takes_slices, unraw, works_in_cuda};
 use super::{Argument, Kind, Setting};
 use crate::problems::instead;
@@ -22,6 +23,8 @@ const SPLIT: &str = "split";
 const HOST: &str = "host";
 const JOINS: [&str; 4] = ["concatenate", "sum", "max", "min"];
 const RUNGS: [&str; 3] = ["clear", SPLIT, HOST];
+const PADS: [&str; 3] = ["reflect", "edge", "constant"];
+const CHUNKS: [&str; 1] = ["chunks"];
 
 /// The settings of a declaration, with the names that Python has for them.
 pub fn settings(
@@ -33,6 +36,7 @@ pub fn settings(
     let input = input.map(|input| ("input_type", Setting::Name(input.to_owned())));
     let mut settings = Settings { options, arguments, mistakes, found: Vec::from_iter(input) };
     settings.dtype();
+    settings.range();
     settings.device();
     settings.out_of_memory();
     settings.join();
@@ -67,6 +71,22 @@ impl Settings<'_> {
             let word = name.as_ref().and_then(|name| one_of(name, option, known, self.mistakes));
             self.found.extend(word.map(|word| (option, Setting::Name(word))));
         }
+    }
+
+    /// Adds the integers between which floats are scaled.
+    fn range(&mut self) {
+        let Some((key, ends)) = &self.options.range else { return };
+        if self.options.scaling.as_ref().is_none_or(|scaling| scaling == "clamp") {
+            let message = "`range` says between which integers floats are scaled; add `scaling = unit` or \
+                           `scaling = stretch`";
+            self.mistakes.add(key, message);
+        }
+        let ends: Vec<_> = ends.iter().map(|end| self.integer(end)).collect();
+        if ends.len() != 2 || ends[0] >= ends[1] {
+            let message = "`range` is two integers in order, as in `range(0, 4095)`";
+            self.mistakes.add(key, message);
+        }
+        self.found.push(("range", Setting::Integers(ends)));
     }
 
     fn device(&mut self) {
@@ -124,9 +144,9 @@ impl Settings<'_> {
     fn slices(&mut self) {
         if let Some(key) = &self.options.slice_by_slice {
             self.expect_array("slice_by_slice", key);
-            self.expect_images();
             self.found.push(("slice_by_slice", Setting::Flag));
         }
+        self.slice_axes();
         let sliced = &self.options.sliced;
         for name in sliced {
             match self.arguments.iter().find(|argument| argument.ident == *name) {
@@ -144,32 +164,74 @@ impl Settings<'_> {
         }
     }
 
-    fn tiles(&mut self) {
-        let Options { tiles, halo, workers, .. } = self.options;
-        let Some((key, lengths)) = tiles else {
-            for (name, value) in [("halo", halo), ("workers", workers)] {
-                if let Some(value) = value {
-                    let message =
-                        format!("`{name}` is an option of `tiles`; add `tiles(512, 512)`");
-                    self.mistakes.add(value, message);
-                }
+    /// Adds the axes of a slice, which are those of the first array in the signature.
+    fn slice_axes(&mut self) {
+        let Options { slice_axes, slice_by_slice, .. } = self.options;
+        let Some((key, axes)) = slice_axes else {
+            if slice_by_slice.is_some() {
+                self.expect_slices(2);
             }
             return;
         };
-        if lengths.iter().all(|length| length.0.is_none()) {
-            self.mistakes.add(key, "`tiles` cuts no axis; write a length, as in `tiles(512, 512)`");
+        self.expect_array("slice_axes", key);
+        self.expect_slices(axes.len());
+        if axes.is_empty() {
+            let message = "`slice_axes` names no axis; write indexes, as in `slice_axes(-2, -1)`";
+            self.mistakes.add(key, message);
         }
+        let axes = Setting::Integers(axes.iter().map(|axis| self.integer(axis)).collect());
+        self.found.push(("slice_axes", axes));
+    }
+
+    fn tiles(&mut self) {
+        let Options { tiles, halo, workers, pad, .. } = self.options;
+        let Some((key, lengths)) = tiles else {
+            let mut refuse = |name, value: &dyn ToTokens| {
+                let message = format!("`{name}` is an option of `tiles`; add `tiles(512, 512)`");
+                self.mistakes.add(&value.to_token_stream(), message);
+            };
+            halo.iter().for_each(|halo| refuse("halo", halo));
+            workers.iter().for_each(|workers| refuse("workers", workers));
+            pad.iter().for_each(|pad| refuse("pad", pad));
+            return;
+        };
         self.expect_array("tiles", key);
-        let mut number = |length: &LitInt| self.number("a length of `tiles`", length, 1);
-        let numbers = lengths.iter().map(|length| length.0.as_ref().map(&mut number));
-        let numbers: Vec<_> = numbers.collect();
-        self.found.push(("tiles", Setting::Numbers(numbers)));
+        match lengths {
+            TileLengths::Named(word) => {
+                let word = one_of(word, "tiles", &CHUNKS, self.mistakes);
+                self.found.extend(word.map(|word| ("tiles", Setting::Name(word))));
+            }
+            TileLengths::Given(lengths) => {
+                if lengths.iter().all(|length| length.0.is_none()) {
+                    let message = "`tiles` cuts no axis; write a length, as in `tiles(512, 512)`";
+                    self.mistakes.add(key, message);
+                }
+                let mut number = |length: &LitInt| self.number("a length of `tiles`", length, 1);
+                let numbers = lengths.iter().map(|length| length.0.as_ref().map(&mut number));
+                let numbers: Vec<_> = numbers.collect();
+                self.found.push(("tiles", Setting::Numbers(numbers)));
+            }
+        }
+        if let Some(pad) = pad {
+            let word = one_of(pad, "pad", &PADS, self.mistakes);
+            self.found.extend(word.map(|word| ("pad", Setting::Name(word))));
+        }
         for (name, value, least) in [("halo", halo, 0), ("workers", workers, 1)] {
             if let Some(value) = value {
                 let number = self.number(name, value, least);
                 self.found.push((name, Setting::Number(number)));
             }
         }
+    }
+
+    /// A whole number, which may be negative.
+    fn integer(&mut self, at: &Integer) -> i64 {
+        let number: Option<i64> = at.digits.base10_parse().ok();
+        let Some(number) = number else {
+            self.mistakes.add(&at.digits, "the number is too large");
+            return 0;
+        };
+        if at.minus.is_some() { -number } else { number }
     }
 
     /// A number that is not below another one.
@@ -182,15 +244,15 @@ impl Settings<'_> {
 
     /// A call for a part of the first array must not write to the whole of another one.
     fn refuse_writes_to_the_whole(&mut self) {
-        let Options { split_axis, slice_by_slice, tiles, halo, .. } = self.options;
+        let Options { split_axis, slice_by_slice, tiles, halo, pad, .. } = self.options;
         if split_axis.is_none() && slice_by_slice.is_none() && tiles.is_none() {
             return;
         }
         let overlap = halo.as_ref().is_some_and(|halo| halo.base10_digits() != "0");
         for Argument { ident, ty, .. } in self.arguments {
-            if overlap && is_written(ty) {
-                let message = "a tile with a halo is a copy, so that what is written to it is lost; \
-                               return an array instead, or remove `halo`";
+            if (overlap || pad.is_some()) && is_written(ty) {
+                let message = "a tile with a halo or padding is a copy, so that what is written to it is \
+                               lost; return an array instead, or remove `halo` and `pad`";
                 self.mistakes.add(ident, message);
             }
         }
@@ -213,13 +275,14 @@ impl Settings<'_> {
         }
     }
 
-    /// Checks that the first array can be a slice.
-    fn expect_images(&mut self) {
+    /// Checks that the first array can be a slice with so many axes.
+    fn expect_slices(&mut self, axes: usize) {
         let first = self.arguments.iter().find(|argument| argument.is_array());
-        if let Some(Argument { ident, ty, .. }) = first.filter(|first| !takes_slices(&first.ty)) {
+        let wrong = first.filter(|first| !takes_slices(&first.ty, axes));
+        if let Some(Argument { ident, ty, .. }) = wrong {
             let message = format!(
-                "a slice has two axes, and `{ident}` is an array of another rank; make it an \
-                 `ArrayView2`, or remove `slice_by_slice` and loop over the first axis in the function"
+                "a slice has {axes} axes, and `{ident}` is an array of another rank; make it an \
+                 `ArrayView{axes}`, or name the axes of a slice, as in `slice_axes(-3, -2, -1)`"
             );
             self.mistakes.add(ty, message);
         }

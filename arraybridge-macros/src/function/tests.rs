@@ -204,6 +204,7 @@ fn options_become_those_of_the_python_decorators() {
         input = cupy,
         dtype_conversion = uint16,
         scaling = unit,
+        range(-1, 4095),
         narrow = error,
         device = "cuda:1",
         on_oom(clear, split, host),
@@ -212,9 +213,11 @@ fn options_become_those_of_the_python_decorators() {
         sliced(mask),
         host = other,
         slice_by_slice,
+        slice_axes(-3, 1),
         tiles(512, _),
         halo = 16,
-        workers = 4
+        workers = 4,
+        pad = reflect
     );
     let item = quote!(
         fn f(image: &Tensor, mask: Option<Tensor>) {}
@@ -226,18 +229,38 @@ fn options_become_those_of_the_python_decorators() {
         ("dtype_conversion", name("uint16")),
         ("scaling", name("unit")),
         ("narrow", name("error")),
+        ("range", Setting::Integers(vec![-1, 4095])),
         ("device", name("cuda:1")),
         ("on_oom", names(&["clear", "split", "host"])),
         ("split_axis", Setting::Number(1)),
         ("host", Setting::Function("other".into())),
         ("join", names(&["concatenate", "sum"])),
         ("slice_by_slice", Setting::Flag),
+        ("slice_axes", Setting::Integers(vec![-3, 1])),
         ("sliced", names(&["mask"])),
         ("tiles", Setting::Numbers(vec![Some(512), None])),
+        ("pad", name("reflect")),
         ("halo", Setting::Number(16)),
         ("workers", Setting::Number(4)),
     ];
     assert_eq!(declared(attribute, item).ok().unwrap().settings, expected);
+}
+
+#[test]
+fn a_slice_has_other_axes_and_tiles_are_chunks() {
+    let attribute =
+        quote!(numpy, dtype_conversion = context, slice_axes(-3, -2, -1), tiles = chunks);
+    let item = quote!(
+        fn f(volume: ArrayView3<'_, f32>) -> Array3<f32> {}
+    );
+    let declared = declared(attribute, item).ok().unwrap();
+    let expected = [
+        ("slice_axes", Setting::Integers(vec![-3, -2, -1])),
+        ("tiles", Setting::Name("chunks".into())),
+    ];
+    assert_eq!(declared.settings, expected);
+    let keywords = annotation::added_keywords(&declared, &annotation::result(&declared));
+    assert_eq!(keywords, ["dtype_conversion", "slice_by_slice"]);
 }
 
 #[test]

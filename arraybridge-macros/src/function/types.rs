@@ -122,9 +122,10 @@ pub fn rank(ty: &Type, names: &[&str]) -> Option<&'static str> {
     })
 }
 
-/// Returns whether an array of this type can be a slice, which has two axes.
-pub fn takes_slices(ty: &Type) -> bool {
-    rank(ty, &HOST_VIEWS).is_none_or(|rank| matches!(rank, "" | "2" | "D"))
+/// Returns whether an array of this type can be a slice with so many axes.
+pub fn takes_slices(ty: &Type, axes: usize) -> bool {
+    let rank = rank(ty, &HOST_VIEWS);
+    rank.is_none_or(|rank| rank.parse().map_or(true, |rank: usize| rank == axes))
 }
 
 /// Returns whether a type is a view that is written through, or contains one.

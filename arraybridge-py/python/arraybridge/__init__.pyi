@@ -732,18 +732,23 @@ def stack_slices(
     *,
     target_type: _FrameworkName | None = None,
     device: Any = None,
+    out: Any = None,
 ) -> Any:
     """Stack 2-D slices into a 3-D array of the framework `memory_type`.
 
     `slices` are n arrays of shape (height, width), which may be of different frameworks, or other
-    objects that `convert` takes. The result has shape (n, height, width). If the slices have
-    different dtypes, the result has the dtype that NumPy promotes them to. `gpu_id` is the
-    accelerator of the result; by default the result is where `convert` would put the first slice.
-    `target_type` is another name of `memory_type`. `device` is the device that the result must be
-    on, as in `convert`.
+    objects that `convert` takes. Those in files, such as arrays of zarr or h5py, are read one by
+    one. The result has shape (n, height, width). If the slices have different dtypes, the result
+    has the dtype that NumPy promotes them to. `gpu_id` is the accelerator of the result; by default
+    the result is where `convert` would put the first slice. `target_type` is another name of
+    `memory_type`. `device` is the device that the result must be on, as in `convert`.
 
-    Raises `ValueError` if there are no slices, if one is not 2-D, if their shapes differ, or if the
-    framework is unknown. Otherwise raises what `convert` raises.
+    `out` is an array, also in a file, of shape (n, height, width). If it is given instead of a
+    framework, the slices are written to it one by one, in its dtype, and it is returned. `slices`
+    may be a generator then, whose slices are never all in memory.
+
+    Raises `ValueError` if there are no slices, if one is not 2-D, if their shapes differ, if `out`
+    has another shape, or if the framework is unknown. Otherwise raises what `convert` raises.
 
     >>> import numpy, arraybridge
     >>> arraybridge.stack_slices([numpy.zeros((2, 3)), numpy.ones((2, 3))], "numpy").shape
@@ -758,16 +763,22 @@ def unstack_slices(
     *,
     target_type: _FrameworkName | None = None,
     device: Any = None,
+    out: Iterable[Any] | None = None,
 ) -> list[Any]:
     """Split a 3-D array into a list of 2-D slices of the framework `memory_type`.
 
     `array` has shape (n, height, width). It is first converted to `memory_type`, on accelerator
-    `gpu_id` if given. The result is a list of n arrays of shape (height, width), which are views if
-    the framework has views. `validate_slices` checks that each slice is 2-D. `target_type` is
-    another name of `memory_type`. `device` is the device that they must be on, as in `convert`.
+    `gpu_id` if given; an array in a file is read and converted chunk by chunk. The result is a list
+    of n arrays of shape (height, width), which are views if the framework has views.
+    `validate_slices` checks that each slice is 2-D. `target_type` is another name of `memory_type`.
+    `device` is the device that they must be on, as in `convert`.
 
-    Raises `ValueError` if the array is not 3-D, if a slice is not 2-D, or if the framework is
-    unknown. Otherwise raises what `convert` raises.
+    `out` is a list of n arrays, also in files, of shape (height, width). If it is given instead of
+    a framework, one slice after the other is written to them, in their dtypes, and they are
+    returned as a list.
+
+    Raises `ValueError` if the array is not 3-D, if a slice is not 2-D, if `out` has other lengths,
+    or if the framework is unknown. Otherwise raises what `convert` raises.
 
     >>> import numpy, arraybridge
     >>> [s.shape for s in arraybridge.unstack_slices(numpy.zeros((2, 4, 3)), "numpy")]

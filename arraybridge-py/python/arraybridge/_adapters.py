@@ -80,9 +80,8 @@ def _data_array(old: Any, array: Any) -> Any:
         new = old.copy(deep=False, data=array)
     else:
         dims, lost = _dims(old, array)
-        coords = old.coords.to_dataset().isel(
-            dict.fromkeys(lost, 0), drop=True, missing_dims="ignore"
-        )
+        # Also those of several axes, such as a latitude: it is that of no pixel now.
+        coords = old.coords.to_dataset().drop_dims(lost, errors="ignore")
         new = xarray.DataArray(
             array, coords=coords.coords, dims=dims, name=old.name, attrs=old.attrs
         )
@@ -268,21 +267,29 @@ def _blockwise(array: Any, call: WrappedCall) -> Any:
         by_slice = options.get("slice_by_slice") or options.get("slice_by_slice_default")
     if isinstance(tiles, str):
         raise call.error(array, 'tiles="chunks" is for files; give lengths, such as (512, 512)')
+    # The axes of what the function is called with: a slice, or all of them.
+    inner = list(range(array.ndim))
+    if by_slice:
+        named = options.get("slice_axes") or (-2, -1)
+        if any(isinstance(axis, str) for axis in named):
+            raise call.error(array, "its axes have no names; give slice_axes by index")
+        inner = [axis for axis in inner if axis in named or axis - array.ndim in named]
     depth: dict[int, int] = {}
     if tiles is not None:
         halo = options.get("halo") or 0
         halos = halo if isinstance(halo, (tuple, list)) else [halo] * len(tiles)
-        axes = range(array.ndim - len(tiles), array.ndim)
-        depth = {axis: h for axis, t, h in zip(axes, tiles, halos, strict=True) if t is not None}
-        whole = {axis: -1 for axis, t in zip(axes, tiles, strict=True) if t is None}
-        # Axes that are not cut into tiles are those of one tile.
-        whole.update({axis: -1 for axis in range(array.ndim - len(tiles))})
-        array = array.rechunk(whole)
-    elif by_slice:
-        inner = options.get("slice_axes") or (-2, -1)
-        if any(isinstance(axis, str) for axis in inner):
-            raise call.error(array, "its axes have no names; give slice_axes by index")
-        array = array.rechunk(dict.fromkeys((axis % array.ndim for axis in inner), -1))
+        if len(tiles) > len(inner):
+            why = f"tiles are for the last {len(tiles)} axes, and there are {len(inner)}"
+            raise call.error(array, why)
+        axes = inner[len(inner) - len(tiles) :]
+        depth = {
+            axis: min(h, array.shape[axis])
+            for axis, t, h in zip(axes, tiles, halos, strict=True)
+            if t is not None
+        }
+    if tiles is not None or by_slice:
+        # A block has all of each axis that is not cut into tiles and does not count slices.
+        array = array.rechunk({axis: -1 for axis in inner if axis not in depth})
     elif call.keep is None and array.npartitions > 1:
         way = "declare tiles=, or keep=True for a function that may be called for each block"
         why = f"it is a computation that has not run; pass .compute(), or {way}"

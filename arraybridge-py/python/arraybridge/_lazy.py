@@ -42,6 +42,23 @@ def _shape(array: Any) -> tuple[int, ...] | None:
         return None
 
 
+def _from_zero(array: Any) -> Any:
+    """Return an array whose indexes begin at zero, as those of a part of a tensorstore do not."""
+    if _is_tensorstore(array) and any(array.domain.origin):
+        return array.translate_to[0]
+    return array
+
+
+def _is_tensorstore(array: Any) -> bool:
+    return type(array).__module__.partition(".")[0] == "tensorstore"
+
+
+def _stored(array: Any) -> Any:
+    """Return what is equal for two objects of one array in a file, also for two parts of it."""
+    store = array.kvstore if _is_tensorstore(array) else None
+    return array if store is None else store.spec(retain_context=True)
+
+
 def _is_dask(array: Any) -> bool:
     return hasattr(array, "__dask_graph__") and array.__dask_graph__() is not None
 
@@ -67,7 +84,7 @@ def stand_in(array: Any) -> np.ndarray[Any, Any] | None:
 
 def read(array: Any, index: Any) -> np.ndarray[Any, Any]:
     """Return a part of an array in memory that no other part has."""
-    part = np.asarray(array[index])
+    part = np.asarray(_from_zero(array)[index])
     if part.dtype.kind == "O":
         raise TypeError(f"{type(array).__name__}[..] returned objects instead of {array.dtype}")
     return part if part.flags.owndata else part.copy()
@@ -90,13 +107,21 @@ def padded(array: Any, widths: Sequence[tuple[int, int]], mode: str) -> Any:
     return convert(host, framework, device=device)
 
 
-def _chunks_of(array: Any) -> tuple[int, ...] | None:
+def rows(array: Any) -> int:
+    """Return how many positions along the first axis one chunk has, or one if there are none."""
+    return (_chunks_of(array, is_written=False) or (1,))[0]
+
+
+def _chunks_of(array: Any, is_written: bool = True) -> tuple[int, ...] | None:
+    """Return the lengths of what is written as a whole, or of what is read as a whole."""
     shape = _shape(array)
     if shape is None:
         return None
-    found = getattr(array, "shards", None) or getattr(array, "chunks", None)
+    found = getattr(array, "shards", None) if is_written else None
+    found = found or getattr(array, "chunks", None)
     if found is None and hasattr(array, "chunk_layout"):
-        found = array.chunk_layout.write_chunk.shape
+        layout = array.chunk_layout
+        found = (layout.write_chunk if is_written else layout.read_chunk).shape
     if found is None:
         found = getattr(array, "encoding", {}).get("preferred_chunks")
         found = found and [found.get(dim, n) for dim, n in zip(array.dims, shape, strict=True)]
@@ -169,7 +194,8 @@ def _is_same(out: Any, array: Any) -> bool:
         return np.may_share_memory(ours, theirs)
     try:
         # Two objects of one data set of a file are equal.
-        return out is array or type(out) is type(array) and bool(out == array)
+        ours, theirs = _stored(out), _stored(array)
+        return out is array or type(ours) is type(theirs) and bool(ours == theirs)
     except (TypeError, ValueError, RuntimeError):
         return False
 
@@ -186,4 +212,4 @@ def write(
     known = _known(out)
     if known is not None and known[0] != "numpy":
         array = convert(array, known[0])
-    out[index] = array
+    _from_zero(out)[index] = array

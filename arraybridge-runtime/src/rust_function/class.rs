@@ -220,6 +220,9 @@ fn options<'py>(
             Setting::Numbers(values) => {
                 options.set_item(name, PyTuple::new(function.py(), values.iter())?)?
             }
+            Setting::Integers(values) => {
+                options.set_item(name, PyTuple::new(function.py(), values.iter())?)?
+            }
             Setting::Name(value) => options.set_item(name, value)?,
             Setting::Names(values) => {
                 options.set_item(name, PyTuple::new(function.py(), values.iter())?)?

@@ -99,6 +99,8 @@ pub enum Setting {
     Number(usize),
     /// Numbers, or `None` for some of them.
     Numbers(&'static [Option<usize>]),
+    /// Numbers that may be negative.
+    Integers(&'static [i64]),
     /// A name.
     Name(&'static str),
     /// Names.

@@ -41,6 +41,15 @@ pub fn read<'py>(
     Ok(module(object.py())?.call_method1(intern!(object.py(), "read"), (object, index))?)
 }
 
+/// How many positions along the first axis of such an object are read at a time.
+///
+/// # Errors
+///
+/// What the object raises.
+pub fn rows(object: &Bound<'_, PyAny>) -> Result<usize> {
+    Ok(module(object.py())?.call_method1("rows", (object,))?.extract()?)
+}
+
 /// An array with more elements before and after those that it has along each axis.
 ///
 /// # Errors

@@ -24,7 +24,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PySlice, PyTuple};
+use pyo3::types::{PyEllipsis, PyList, PySlice, PyTuple};
 
 use crate::convert::{self, Request};
 use crate::framework::detect;
@@ -56,19 +56,35 @@ pub fn is_slice(array: &Bound<'_, PyAny>) -> bool {
 }
 
 /// Converts a 3-D array, or an object that is like one, to a framework, and returns its 2-D slices. They share its memory if the
-/// framework has views.
+/// framework has views. An array in a file is read and converted chunk by chunk.
 ///
 /// # Errors
 ///
-/// [`Error::Value`] when the array is not 3-D; as `convert_to`.
+/// [`Error::Value`] when the array is not 3-D; as `convert_to`; what reading raises.
 pub fn unstack<'py>(
     array: &Bound<'py, PyAny>,
     target: &'static Framework,
     placement: Placement,
 ) -> Result<Bound<'py, PyList>> {
+    let request = Request { placement, ..Request::default() };
+    if detect::class_of(array).is_none()
+        && let Some(stand_in) = lazy::stand_in(array)?
+    {
+        let (py, count, rows) = (array.py(), slice_count(&stand_in)?, lazy::rows(array)?.max(1));
+        let slices = PyList::empty(py);
+        for start in (0..count).step_by(rows) {
+            let stop = count.min(start + rows);
+            let index = PySlice::new(py, start as isize, stop as isize, 1);
+            let part = lazy::read(array, &index)?;
+            let part = convert::convert_to(&part, target, &request)?;
+            for slice in Slices::all(part, stop - start)? {
+                slices.append(slice)?;
+            }
+        }
+        return Ok(slices);
+    }
     let array = convert::as_array(array, target)?;
     let count = slice_count(&array)?;
-    let request = Request { placement, ..Request::default() };
     Slices::all(convert::convert_to(&array, target, &request)?, count)
 }
 
@@ -83,8 +99,62 @@ fn as_arrays<'a, 'py>(
     vectors::collect(arrays.iter().map(|array| convert::as_array(array, target))).map(Cow::Owned)
 }
 
+/// A 2-D slice: an array, or what an object holds that is like one or is in a file.
+///
+/// # Errors
+///
+/// [`Error::Value`] when it is not 2-D; as [`convert::as_array`]; what reading raises.
+pub fn slice_in<'py>(
+    object: &Bound<'py, PyAny>,
+    index: usize,
+    target: &'static Framework,
+) -> Result<Bound<'py, PyAny>> {
+    let stand_in = match detect::class_of(object) {
+        Some(_) => None,
+        None => lazy::stand_in(object)?,
+    };
+    let seen = match &stand_in {
+        Some(stand_in) => stand_in.clone(),
+        None => convert::as_array(object, target)?,
+    };
+    if !is_slice(&seen) {
+        return Err(no_slice(index, &seen));
+    }
+    match stand_in {
+        Some(_) => lazy::read(object, PyEllipsis::get(object.py()).as_any()),
+        None => Ok(seen),
+    }
+}
+
+#[cold]
+fn no_slice(index: usize, array: &Bound<'_, PyAny>) -> Error {
+    let shape = shape::text(array);
+    Error::Value(format!("the slice at index {index} is not a 2D array; its shape is {shape}"))
+}
+
+/// Stacks slices of which some are in files, and reads one after the other.
+fn stack_read<'py>(
+    slices: &[Bound<'py, PyAny>],
+    py: Python<'py>,
+    target: &'static Framework,
+    placement: Placement,
+) -> Result<Bound<'py, PyAny>> {
+    let merge = Merge { target: Some((target, placement)), ..Merge::default() };
+    let mut column = Column::new(py, slices.len(), Images::All, &merge);
+    for (index, slice) in slices.iter().enumerate() {
+        py.check_signals()?;
+        column.add(slice_in(slice, index, target)?)?;
+    }
+    column.merge()
+}
+
+/// Returns whether an object is in a file or a store, of which parts are read.
+fn is_read(object: &Bound<'_, PyAny>) -> Result<bool> {
+    Ok(detect::class_of(object).is_none() && lazy::stand_in(object)?.is_some())
+}
+
 /// Stacks 2-D arrays, of one framework or of several, to a 3-D array. They may be objects that are like
-/// arrays.
+/// arrays, and in files.
 ///
 /// Slices of different dtypes get the dtype that NumPy promotes them to.
 ///
@@ -103,14 +173,16 @@ pub fn stack<'py>(
     let seen;
     let mut parts = ToJoin::new(slices, target)?;
     if !parts.are_open() {
+        for slice in slices {
+            if is_read(slice)? {
+                return stack_read(slices, slice.py(), target, placement);
+            }
+        }
         seen = as_arrays(slices, target)?;
         parts = ToJoin::new(&seen, target)?;
     }
     if let Some(index) = (0..slices.len()).find(|index| parts.ndim(*index) != Some(2)) {
-        return Err(Error::Value(format!(
-            "the slice at index {index} is not a 2D array; its shape is {}",
-            shape::text(&slices[index])
-        )));
+        return Err(no_slice(index, &slices[index]));
     }
     join(parts, target, placement, Along::NewAxis)
 }

@@ -1,5 +1,7 @@
 //! Results that are written, as they come, to an object with `__setitem__`.
 
+use std::iter;
+
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PySlice, PyTuple};
@@ -63,6 +65,18 @@ impl<'a, 'py> Sink<'a, 'py> {
         let shape = shape::of(array).unwrap_or_default();
         let whole = shape.iter().map(|_| PySlice::full(array.py()).into_any());
         self.write(array, &shape, whole.collect())
+    }
+
+    /// Casts a slice, and writes it to its place among so many along the first axis.
+    ///
+    /// # Errors
+    ///
+    /// As [`write`](Self::write).
+    pub fn write_row(&self, slice: &Bound<'py, PyAny>, count: usize, at: usize) -> Result<()> {
+        let shape = shape::of(slice).unwrap_or_default();
+        let whole: Dims<usize> = iter::once(count).chain(shape).collect();
+        let layout = Layout::first(1, whole.len());
+        self.write(slice, &whole, layout.index(slice.py(), &[at], whole.len()))
     }
 
     /// Casts an array, and writes it to a region of the whole, which must have this shape.

@@ -313,6 +313,30 @@ fn copied_by_tiles(image: ArrayView2<'_, f32>, mut out: ArrayViewMut2<'_, f32>) 
     out.assign(&image);
 }
 
+/// The slices of a volume in reverse order.
+#[memory_type(numpy, returns = input, slice_by_slice, slice_axes(-3, -2, -1))]
+fn reversed(volume: ArrayView3<'_, f32>) -> Array3<f32> {
+    let (depth, height, width) = volume.dim();
+    Array3::from_shape_fn((depth, height, width), |(z, y, x)| volume[(depth - 1 - z, y, x)])
+}
+
+/// An image, and the largest and the smallest size of a tile of it.
+#[memory_type(numpy, returns = input, tiles(8, 8), halo = 1, pad = edge, join(concatenate, max, min))]
+fn padded_tiles(image: ArrayView2<'_, f32>) -> (Array2<f32>, usize, usize) {
+    (image.to_owned(), image.len(), image.len())
+}
+
+/// An image, and the largest size of a tile of it.
+#[memory_type(numpy, returns = input, tiles = chunks, halo = 1, join(concatenate, max))]
+fn tiles_of_chunks(image: ArrayView2<'_, f32>) -> (Array2<f32>, usize) {
+    (image.to_owned(), image.len())
+}
+
+#[memory_type(numpy, dtype_conversion = uint16, scaling = unit, range(0, 4095))]
+fn in_12_bits(image: ArrayView2<'_, f32>) -> Array2<f32> {
+    image.to_owned()
+}
+
 fn taken() -> PyErr {
     // More memory than any machine has.
     Vec::<u8>::new().try_reserve_exact(isize::MAX as usize).expect_err("that much memory");

@@ -455,3 +455,152 @@ def test_padding_keeps_the_gradient_and_the_trace(mode):
     traced = jax.jit(ab.jax(lambda part: part * 2, tiles=(4, 4), pad=mode))
     image = np.arange(50, dtype="float32").reshape(5, 10)
     assert np.array_equal(traced(jax.numpy.asarray(image)), image * 2)
+
+
+@pytest.fixture
+def tensors(tmp_path):
+    """A function that makes arrays of tensorstore in files."""
+    tensorstore = pytest.importorskip("tensorstore")
+
+    def make(name, shape=IMAGE.shape, dtype="uint16", chunks=(32, 32), inner=None):
+        codecs = [{"name": "bytes", "configuration": {"endian": "little"}}]
+        if inner is not None:
+            sharding = {"chunk_shape": list(inner), "codecs": codecs}
+            codecs = [{"name": "sharding_indexed", "configuration": sharding}]
+        grid = {"name": "regular", "configuration": {"chunk_shape": list(chunks)}}
+        metadata = {
+            "shape": list(shape), "data_type": dtype, "chunk_grid": grid, "codecs": codecs
+        }  # fmt: skip
+        store = {"driver": "file", "path": str(tmp_path / name)}
+        spec = {"driver": "zarr3", "kvstore": store, "metadata": metadata}
+        return tensorstore.open(spec, create=True).result()
+
+    return make
+
+
+@pytest.mark.parametrize("workers", (1, 3))
+@pytest.mark.parametrize("inner", (None, (16, 32)))
+def test_arrays_of_tensorstore_are_read_and_written(tensors, workers, inner):
+    source, target = tensors("source", inner=inner), tensors("target", chunks=(64, 128))
+    source[...] = IMAGE
+    declared = ab.torch(lambda tile: tile.int() + 1, **TILES, workers=workers)
+    shapes = set()
+    assert declared(source, out=target) is target
+    assert np.array_equal(target.read().result(), IMAGE + 1)
+    seen = ab.numpy(lambda tile: shapes.add(tile.shape) or tile, **TILES)
+    assert np.array_equal(seen(source, out=target), IMAGE)
+    # The tiles are the chunks of the target; those of the source, if the target has none.
+    assert max(shapes) == (64 + 16, 128 + 16)
+    shapes.clear()
+    assert np.array_equal(seen(source), IMAGE) and max(shapes) == (32 + 16, 32 + 16)
+    assert np.array_equal(ab.convert(source, "torch").numpy(), IMAGE)
+
+
+def test_a_part_of_a_tensorstore_is_read_from_its_own_beginning(tensors):
+    source, target = tensors("source"), tensors("target")
+    source[...] = IMAGE
+    part, there = source[50:150, 60:90], target.translate_by[-1000, 7][-990:-890, 20:50]
+    add = ab.numpy(lambda tile: tile + 1, tiles=(40, 40), halo=3)
+    assert np.array_equal(add(part), IMAGE[50:150, 60:90] + 1)
+    assert add(part, out=there) is there
+    expected = np.zeros_like(IMAGE)
+    expected[10:110, 13:43] = IMAGE[50:150, 60:90] + 1
+    assert np.array_equal(target.read().result(), expected)
+
+
+def test_two_parts_of_one_tensorstore_are_one_array_in_a_file(tensors):
+    source, other = tensors("source"), tensors("other")
+    source[...] = IMAGE
+    double = ab.numpy(lambda tile: tile * 2, tiles=(64, 64), halo=1)
+    for out in (source, source.translate_by[5, 5], source[0:300, 0:410]):
+        with pytest.raises(ValueError, match="read again"):
+            double(source, out=out)
+    assert np.array_equal(source.read().result(), IMAGE)
+    assert double(source, out=other) is other
+
+
+def test_slices_of_tensorstore_are_stacked_and_taken_apart(tensors):
+    stack = np.random.default_rng(0).integers(0, 99, (3, 20, 30), dtype="uint16")
+    source = tensors("source", stack.shape, chunks=(2, 8, 8))
+    target = tensors("target", stack.shape, "float32", chunks=(2, 8, 8))
+    source[...] = stack
+    pages = [source[index] for index in (2, 0, 1)]
+    assert np.array_equal(ab.stack_slices(pages, "numpy"), stack[[2, 0, 1]])
+    assert ab.stack_slices(pages, out=target) is target
+    assert np.array_equal(target.read().result(), stack[[2, 0, 1]])
+    for out in (source, source.translate_by[1, 1, 1]):
+        with pytest.raises(ValueError, match="read again"):
+            ab.stack_slices(pages, out=out)
+    assert np.array_equal(ab.unstack_slices(source, "numpy"), stack)
+    assert np.array_equal(ab.process_slices(source, lambda page: page * 2), stack * 2)
+
+
+def test_a_tensorstore_of_bfloat16_keeps_its_dtype(tensors):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    source = tensors("source", (20, 30), "bfloat16", chunks=(8, 8))
+    source[...] = np.arange(600).reshape(20, 30).astype(ml_dtypes.bfloat16)
+    result = ab.torch(lambda tile: tile * 2, tiles=(8, 8), dtype_conversion="native")(source)
+    assert str(result.dtype) == "torch.bfloat16"
+    assert np.array_equal(result.float().numpy(), np.asarray(source[...]).astype("float32") * 2)
+
+
+def test_slices_are_written_to_a_file_as_a_generator_makes_them(file):
+    target = file.create_dataset("target", (5, 20, 30), "uint8")
+    events = []
+
+    class Target:
+        shape, dtype = target.shape, target.dtype
+
+        def __setitem__(self, index, values):
+            events.append("write")
+            target[index] = values
+
+    def pages():
+        for index in range(5):
+            events.append("make")
+            yield np.full((20, 30), index, "float32")
+
+    out = Target()
+    assert ab.stack_slices(pages(), out=out) is out
+    assert events == ["make", "write"] * 5
+    assert np.array_equal(target[:, 0, 0], np.arange(5))
+
+
+@pytest.mark.parametrize(("slices", "out", "text"), (
+    ([], (0, 2, 3), "there are 0"),
+    ([np.zeros((2, 3))] * 2, (3, 2, 3), "room for 3 slices, and there are 2"),
+    (iter([np.zeros((2, 3))] * 2), (3, 2, 3), "room for 3 slices, and there are 2"),
+    (iter([np.zeros((2, 3))] * 4), (3, 2, 3), "room for 3 slices, and there are 4"),
+    ([np.zeros((2, 3)), np.zeros((2, 4))], (2, 2, 3), r"the shape \(2, 2, 3\), and the result"),
+    ([np.zeros((2, 3)), np.zeros(3)], (2, 2, 3), "the slice at index 1 is not a 2D array"),
+))  # fmt: skip
+def test_slices_that_do_not_fit_out_are_an_error(slices, out, text):
+    with pytest.raises(ValueError, match=text):
+        ab.stack_slices(slices, out=np.zeros(out))
+
+
+def test_out_of_slices_is_the_result():
+    image = np.zeros((2, 3))
+    for wrong in ({"memory_type": "numpy"}, {"target_type": "torch"}, {"gpu_id": 0}, {"device": 0}):
+        with pytest.raises(TypeError, match="out is the result"):
+            ab.stack_slices([image], out=image[None], **wrong)
+        with pytest.raises(TypeError, match="out is the result"):
+            ab.unstack_slices(image[None], out=[image], **wrong)
+    with pytest.raises(ValueError, match="out has 1 arrays, and there are 2 slices"):
+        ab.unstack_slices(np.zeros((2, 2, 3)), out=[image])
+    with pytest.raises(ValueError, match="Array must be 3D"):
+        ab.unstack_slices(image, out=[image])
+    with pytest.raises(ValueError, match="read again"):
+        ab.unstack_slices(image[None], out=[image])
+    stack = np.zeros((2, 2, 3))
+    with pytest.raises(ValueError, match="read again"):
+        ab.stack_slices([stack[1], stack[0]], out=stack)
+
+
+def test_files_that_are_no_slices_are_an_error_without_a_read(file):
+    line = Spied(file.create_dataset("line", (9,), "uint8"))
+    with pytest.raises(ValueError, match="index 1 is not a 2D array; its shape is"):
+        ab.stack_slices([np.zeros((3, 3), "uint8"), line], "numpy")
+    with pytest.raises(ValueError, match="Array must be 3D"):
+        ab.unstack_slices(line, "numpy")
+    assert not line.read

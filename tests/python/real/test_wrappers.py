@@ -10,6 +10,9 @@ import arraybridge as ab
 import bridges
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import ndimage
 
 xarray = pytest.importorskip("xarray")
 pd = pytest.importorskip("pandas")
@@ -74,6 +77,15 @@ def test_axes_that_are_gone_or_new_or_longer_keep_the_rest():
     assert longer.dims == ("y", "x") and set(longer.coords) == {"x", "exposure"}
     total = of(lambda x: x.sum())
     assert total.dims == () and float(total) == IMAGE.sum()
+
+
+def test_a_coordinate_of_several_axes_goes_with_each_of_them():
+    latitude = ("y", "x"), np.arange(12.0).reshape(3, 4)
+    image = labelled().assign_coords(latitude=latitude)
+    for function in (lambda t: t.sum(0), lambda t: t.sum(1), lambda t: t[1:], lambda t: t[:, 2:]):
+        found = ab.torch(output_type="input")(function)(image)
+        assert "latitude" not in found.coords and "exposure" in found.coords
+    assert double(image).latitude.equals(image.latitude)
 
 
 def test_axes_that_the_lengths_do_not_tell_are_not_guessed():
@@ -376,6 +388,61 @@ def test_slices_are_whole_in_a_block():
     result = norm(lazy(stack, (1, 2, 2)), slice_by_slice=True)
     assert isinstance(result, dask.Array)
     assert np.array_equal(result.compute(), norm(stack, slice_by_slice=True))
+
+
+def test_tiles_of_slices_are_cut_along_the_axes_of_a_slice():
+    stack = np.random.default_rng(0).random((12, 10, 4), "float32")
+    shapes = set()
+
+    def smooth(image):
+        shapes.add(image.shape)
+        return ndimage.uniform_filter(image, 3, mode="nearest")
+
+    options = {"output_type": "input", "slice_by_slice": True, "tiles": (6, 4), "halo": 1}
+    for axes in ((0, 1), (0, 2), (-2, -1)):
+        tiled = ab.numpy(smooth, slice_axes=axes, **options)
+        result = tiled(lazy(stack, (5, 3, 2)))
+        # Axes that count slices keep their blocks.
+        for axis in {0, 1, 2} - {axis % 3 for axis in axes}:
+            assert result.chunks[axis] == lazy(stack, (5, 3, 2)).chunks[axis]
+        assert np.array_equal(result.compute(scheduler="sync"), tiled(stack))
+        assert {len(shape) for shape in shapes} == {2}
+    with pytest.raises(ab.UnsupportedArrayError, match="tiles are for the last 3 axes"):
+        ab.numpy(smooth, output_type="input", tiles=(6, 4, 2))(lazy(stack[0]))
+
+
+@given(data=st.data())
+@settings(max_examples=40, deadline=None)
+def test_blocks_give_what_the_whole_array_gives(data):
+    """The function of a tile looks as far as the halo, in all directions."""
+    axes = data.draw(st.integers(1, 3))
+    shape = data.draw(st.lists(st.integers(1, 12), min_size=axes, max_size=axes))
+    chunks = [data.draw(st.integers(1, n)) for n in shape]
+    image = np.random.default_rng(0).integers(0, 200, shape).astype("uint8")
+    by_slice = axes > 1 and data.draw(st.booleans())
+    inner = list(range(axes))
+    options = {"output_type": "input", "halo": data.draw(st.integers(1, 4))}
+    if by_slice:
+        inner = data.draw(st.lists(st.sampled_from(inner), min_size=1, max_size=axes, unique=True))
+        options |= {"slice_by_slice": True, "slice_axes": tuple(inner)}
+    length = st.one_of(st.none(), st.integers(1, 8))
+    tiles = data.draw(st.lists(length, min_size=1, max_size=len(inner)))
+    options["tiles"] = tuple(tiles) if any(tiles) else (3,)
+    if data.draw(st.booleans()):
+        options["pad"] = "edge"
+    size = [1] * (len(inner) - len(options["tiles"]))
+    size += [1 if tile is None else 2 * options["halo"] + 1 for tile in options["tiles"]]
+
+    def largest(part):
+        return ndimage.maximum_filter(part, size, mode="nearest")
+
+    declared = ab.numpy(largest, **options)
+    by_axes = {name: options[name] for name in options if name.startswith("slice")}
+    whole = ab.numpy(largest, **by_axes)(image)
+    assert np.array_equal(declared(image), whole)
+    result = declared(lazy(image, tuple(chunks)))
+    assert isinstance(result, dask.Array) and result.dtype == image.dtype
+    assert np.array_equal(result.compute(scheduler="sync"), whole)
 
 
 def test_dtypes_of_blocks_are_those_of_the_declaration():

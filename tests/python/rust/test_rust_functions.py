@@ -734,6 +734,51 @@ def test_a_function_of_tiles_sees_each_with_its_halo(ext):
     assert not out[1::2].any()
 
 
+def test_all_tiles_are_padded_to_one_shape(ext):
+    image = np.random.default_rng(3).random((30, 21)).astype("float32")
+    found, most, least = ext.padded_tiles(image)
+    assert np.array_equal(found, image) and most == least == 100
+
+
+def test_tiles_of_a_rust_function_follow_the_chunks_of_a_file(ext, tmp_path):
+    h5py = pytest.importorskip("h5py")
+    image = np.random.default_rng(3).random((30, 21)).astype("float32")
+    reads = []
+
+    class Watched:
+        def __init__(self, data):
+            self.data, self.shape, self.dtype, self.chunks = data, data.shape, data.dtype, (8, 6)
+
+        def __getitem__(self, index):
+            reads.append(index)
+            return self.data[index]
+
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        data = file.create_dataset("image", data=image, chunks=(8, 6))
+        found, most = ext.tiles_of_chunks(Watched(data))
+        assert np.array_equal(found, image) and most == 10 * 8
+        # One tile is read after the other, and never the whole.
+        assert len(reads) == 4 * 4
+        out = file.create_dataset("out", (30, 21), "float32", chunks=(16, 16))
+        written, most = ext.tiles_of_chunks(data, out=out)
+        assert written is out and np.array_equal(out[:], image) and most == 17 * 17
+        stack = file.create_dataset("stack", data=np.stack([image, image + 1]))
+        assert np.array_equal(ext.turned(stack), stack[:].swapaxes(1, 2))
+
+
+def test_slices_have_the_axes_that_the_declaration_names(ext):
+    stack = np.arange(120, dtype="float32").reshape(2, 3, 4, 5)
+    assert np.array_equal(ext.reversed(stack), stack[:, ::-1])
+    assert np.array_equal(ext.reversed(stack[0]), stack[0, ::-1])
+    assert "slice_by_slice=True" in str(inspect.signature(ext.reversed))
+
+
+def test_floats_are_scaled_to_the_range_of_a_camera(ext):
+    image = np.array([[0.0, 0.5, 1.0]], "float32")
+    result = ext.in_12_bits(image)
+    assert result.dtype == np.uint16 and result.tolist() == [[0, 2048, 4095]]
+
+
 def test_a_function_of_a_slice_takes_a_stack(ext):
     stack = np.arange(24, dtype="float32").reshape(2, 3, 4)
     assert np.array_equal(ext.turned(stack), stack.swapaxes(1, 2))

@@ -295,7 +295,7 @@ impl<'py> Finder<'_, 'py> {
 
     /// Adds an object of no framework that can be read part by part; false if it is none.
     fn add_lazy(&mut self, argument: &Argument<'py>, value: &Bound<'py, PyAny>) -> Result<bool> {
-        let is_read = argument.usage == ArrayUsage::Converted
+        let is_read = matches!(argument.usage, ArrayUsage::Converted | ArrayUsage::Opened)
             && self.copy_of(argument) != Some(false)
             && value.hasattr(intern!(value.py(), "shape"))?;
         let Some(stand_in) = is_read.then(|| lazy::stand_in(value)).transpose()?.flatten() else {

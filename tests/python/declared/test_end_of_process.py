@@ -165,7 +165,7 @@ entry = lambda: f(leaf).sum().backward()
     "torch, gradients of another framework": """
 import torch
 
-@ab.numpy(differentiable=True)
+@ab.numpy(output_type="input")
 def f(x):
     return work(x) * 2
 f.defvjp(lambda x: (work(x) * 2, None), lambda needed, gradient: work(gradient) * 2)

@@ -10,14 +10,19 @@ pub fn is_ours(code: &Bound<'_, PyAny>) -> bool {
     names.and_then(|names| names.eq(("__arraybridge_declared__",))).unwrap_or(false)
 }
 
-/// Returns whether a frame is one of the package, or that of a declared function.
+/// The module whose frames lie between those of the package where PyTorch's compiler is kept from reading a call.
+const UNSEEN_BY_DYNAMO: &str = "torch._dynamo.eval_frame";
+
+/// Returns whether a frame is one of the package, that of a declared function, or one between them.
 pub fn is_inside(frame: &Bound<'_, PyAny>) -> PyResult<bool> {
     let py = frame.py();
     let name = frame.getattr(intern!(py, "f_globals"))?.get_item("__name__").ok();
     let name = name.and_then(|name| name.cast_into::<PyString>().ok());
     let name = name.as_ref().map_or(Ok(""), |name| name.to_str())?;
-    let is_ours = || Ok(is_ours(&frame.getattr(intern!(py, "f_code"))?));
-    if name.split('.').next() == Some("arraybridge") { Ok(true) } else { is_ours() }
+    if name.split('.').next() == Some("arraybridge") || name == UNSEEN_BY_DYNAMO {
+        return Ok(true);
+    }
+    Ok(is_ours(&frame.getattr(intern!(py, "f_code"))?))
 }
 
 /// The `stacklevel` of a warning that is meant for the caller of this library.

@@ -348,6 +348,16 @@ def test_dynamo_reads_nothing_below_a_call_outside_the_graph(torch):
     assert above.count("test_dynamo_reads_nothing_below_a_call_outside_the_graph") == 1
 
 
+def test_a_call_after_a_break_has_its_own_line(torch):
+    """Dynamo's frames are no callers: neither in a trace, nor for Python's filters of warnings."""
+    ordered = ab.numpy(output_type="input")(lambda x: np.sort(x) / 2)
+    torch.compile(lambda x: ordered(x) + 1, backend="eager")(torch.ones(3))
+    with ab.trace() as trace, pytest.warns(ab.FractionsLostWarning) as caught:
+        ordered(torch.tensor([102, 100, 101], dtype=torch.uint8))
+    assert {record.file for record in trace} == {__file__}
+    assert {warning.filename for warning in caught} == {__file__}
+
+
 def test_arrays_of_others_are_converted_outside_the_graph(torch):
     compiled = torch.compile(lambda x, y: add(x, y) + 1, backend="eager")
 

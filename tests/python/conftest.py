@@ -6,7 +6,6 @@
 import gc
 import os
 import shutil
-import sys
 
 import bridges
 import pytest
@@ -33,14 +32,6 @@ def pytest_report_header(config):
     if missing:
         lines.append("not tested: " + ", ".join(missing))
     return lines
-
-
-@pytest.fixture(autouse=True)
-def signatures_as_in_a_program_without_openhcs(monkeypatch):
-    """Other tests of the process may have imported what adds annotations to them."""
-    configs = sys.modules.get("arraybridge.compat.configs")
-    if configs is not None:
-        monkeypatch.setattr(configs, "ANNOTATIONS", {})
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -102,11 +103,12 @@ class PreserveInputDtypeConfig(DtypeConversionConfig):
 PRESERVE_INPUT_DTYPE_CONFIG = PreserveInputDtypeConfig()
 
 
-_KEYWORDS = (DtypeConversionConfig, SliceBySliceRuntimeParameter) if _Keyword is not ABC else ()
+_IS_FOR_OPENHCS = _Keyword is not ABC and importlib.util.find_spec("openhcs") is not None
+_KEYWORDS = (DtypeConversionConfig, SliceBySliceRuntimeParameter) if _IS_FOR_OPENHCS else ()
 ANNOTATIONS = {each.require_parameter_name(): each.annotation_type() for each in _KEYWORDS}
 """The types of the keywords in the signatures of functions that are declared from now on.
 
-Pydantic takes no such signature, so it has none where OpenHCS cannot be."""
+Pydantic takes no such signature, so it has none where OpenHCS is not installed."""
 
 
 def _create_dtype_wrapper(

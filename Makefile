@@ -271,7 +271,7 @@ mutants-simulated-gpu: simulated-cuda ## break the rules of streams and devices 
 
 # Not a release build, so that it takes less long and checks more.
 simulated-wheel: $(SIMULATED_STAMP)
-	$(if $(WHEEL),@$(SIMULATED_VENV)/bin/python $(pip_install) $(WHEEL),$(simulated_wheel))
+	$(if $(WHEEL),@$(SIMULATED_VENV)/bin/python $(pip_install) $(WHEEL),$(call install,$(SIMULATED_VENV),dev))
 
 # make builds this once, whatever the number of targets that need it.
 wheel: $(TEST_STAMP)
@@ -473,15 +473,8 @@ clean: ## remove everything that make and the builds created
 define install
 @echo "building the wheel for $(1)"
 @rm -rf build/wheels/$(1)
-@$(call maturin,$(1)) --release -o build/wheels/$(1)
+@$(call maturin,$(1)) --profile $(or $(2),release) -o build/wheels/$(1)
 @$(1)/bin/python $(pip_install) build/wheels/$(1)/*.whl
-endef
-
-define simulated_wheel
-@echo "building the wheel for $(SIMULATED_VENV)"
-@rm -rf build/wheels/$(SIMULATED_VENV)
-@$(call maturin,$(SIMULATED_VENV)) --profile dev -o build/wheels/$(SIMULATED_VENV)
-@$(SIMULATED_VENV)/bin/python $(pip_install) build/wheels/$(SIMULATED_VENV)/*.whl
 endef
 
 define venv

@@ -195,8 +195,7 @@ struct Opened<'a, 'py> {
 
 impl<'a, 'py> Opened<'a, 'py> {
     fn of(object: &'a Bound<'py, PyAny>) -> Result<Opened<'a, 'py>> {
-        let is_known = package::class_of(object).is_ok();
-        let stand_in = if is_known { None } else { slices::lazy::stand_in(object)? };
+        let stand_in = slices::lazy::stand_in(object)?;
         let lazy = stand_in.as_ref().map(|_| object);
         Ok(Opened { array: stand_in.map_or_else(|| seen(object), Ok)?, lazy })
     }

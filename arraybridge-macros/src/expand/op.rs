@@ -10,13 +10,15 @@ use quote::{format_ident, quote};
 use crate::op::{Checked, Comparison, Expr, MODULE, NUMPY, Step};
 use crate::table::value::Op;
 
-/// `Op { source, call }`.
+/// `Op { source, uses, call }`.
 pub fn expand(op: &Op) -> TokenStream {
     let source = &op.source;
+    let uses = values(op).map(|name| uses(op, name));
     let function = function(op);
     quote! {
         ::arraybridge_runtime::__private::Op {
             source: #source,
+            uses: [#(#uses),*],
             call: {
                 #function
                 op
@@ -25,21 +27,25 @@ pub fn expand(op: &Op) -> TokenStream {
     }
 }
 
+/// The names in scope besides the modules.
+fn values(op: &Op) -> impl Iterator<Item = &'static str> {
+    op.scope.iter().copied().filter(|name| ![MODULE, NUMPY].contains(name))
+}
+
+fn uses(op: &Op, name: &str) -> bool {
+    op.alternatives().any(|expr| expr.uses(name)) || (name == MODULE && !op.preferred.is_empty())
+}
+
 fn function(op: &Op) -> TokenStream {
-    let used = |name: &str| {
-        op.alternatives().any(|expr| expr.uses(name))
-            || (name == MODULE && !op.preferred.is_empty())
-    };
-    let numpy = used(NUMPY).then(|| {
+    let numpy = uses(op, NUMPY).then(|| {
         let numpy = ident(NUMPY);
         quote!(let #numpy = ::arraybridge_runtime::__private::op::numpy(py)?;)
     });
     let mut body = Body { py: numpy.is_some() };
     let result = body.alternatives(op);
-    let others = || op.scope.iter().copied().filter(|name| ![MODULE, NUMPY].contains(name));
-    let names = others().map(|name| if used(name) { ident(name) } else { quote!(_) });
-    let count = Literal::usize_unsuffixed(others().count());
-    let module = if used(MODULE) || body.py { ident(MODULE) } else { quote!(_) };
+    let names = values(op).map(|name| if uses(op, name) { ident(name) } else { quote!(_) });
+    let count = Literal::usize_unsuffixed(values(op).count());
+    let module = if uses(op, MODULE) || body.py { ident(MODULE) } else { quote!(_) };
     let py = body.py.then(|| quote!(let py = module.py();));
     quote! {
         fn op<'py>(

@@ -91,6 +91,7 @@ pub mod statics {
         export: ::core::option::Option::Some(::arraybridge_runtime::__private::Export {
             op: ::arraybridge_runtime::__private::Op {
                 source: "data.__dlpack__(stream = stream, max_version = version)",
+                uses: [true, true, true],
                 call: {
                     fn op<'py>(
                         module: &::arraybridge_runtime::__private::pyo3::Bound<
@@ -122,6 +123,7 @@ pub mod statics {
             },
             unversioned: ::core::option::Option::Some(::arraybridge_runtime::__private::Op {
                 source: "data.__dlpack__(stream = stream)",
+                uses: [true, true],
                 call: {
                     fn op<'py>(
                         module: &::arraybridge_runtime::__private::pyo3::Bound<
@@ -158,6 +160,7 @@ pub mod statics {
         import: ::core::option::Option::Some(::arraybridge_runtime::__private::Import {
             op: ::arraybridge_runtime::__private::Op {
                 source: "module.from_dlpack(data, dtype)",
+                uses: [true, false, true],
                 call: {
                     fn op<'py>(
                         module: &::arraybridge_runtime::__private::pyo3::Bound<
@@ -201,6 +204,7 @@ pub mod statics {
         to_numpy: ::core::option::Option::None,
         from_numpy: ::core::option::Option::Some(::arraybridge_runtime::__private::Op {
             source: "numpy.ascontiguousarray(data)",
+            uses: [true, false, false],
             call: {
                 fn op<'py>(
                     module: &::arraybridge_runtime::__private::pyo3::Bound<
@@ -278,6 +282,7 @@ pub mod statics {
         isolate: ::core::option::Option::None,
         init: ::core::option::Option::Some(::arraybridge_runtime::__private::Op {
             source: "module.start()",
+            uses: [],
             call: {
                 fn op<'py>(
                     module: &::arraybridge_runtime::__private::pyo3::Bound<
@@ -307,6 +312,7 @@ pub mod statics {
         initialized: ::core::option::Option::None,
         dtype: ::arraybridge_runtime::__private::Op {
             source: "module.dtype(name)",
+            uses: [true],
             call: {
                 fn op<'py>(
                     module: &::arraybridge_runtime::__private::pyo3::Bound<
@@ -341,6 +347,7 @@ pub mod statics {
             ::arraybridge_runtime::__private::Missing {
                 when: ::arraybridge_runtime::__private::Op {
                     source: "module.config.wide == False",
+                    uses: [],
                     call: {
                         fn op<'py>(
                             module: &::arraybridge_runtime::__private::pyo3::Bound<
@@ -397,6 +404,7 @@ pub mod statics {
                 "chip.array.Variable",
                 ::arraybridge_runtime::__private::Op {
                     source: "data.value",
+                    uses: [true],
                     call: {
                         fn op<'py>(
                             module: &::arraybridge_runtime::__private::pyo3::Bound<
@@ -439,6 +447,7 @@ pub mod statics {
                 ),
                 when: ::arraybridge_runtime::__private::Op {
                     source: "data.lazy",
+                    uses: [true],
                     call: {
                         fn op<'py>(
                             module: &::arraybridge_runtime::__private::pyo3::Bound<
@@ -459,6 +468,7 @@ pub mod statics {
                 },
                 then: ::core::option::Option::Some(::arraybridge_runtime::__private::Op {
                     source: "data.run()",
+                    uses: [true],
                     call: {
                         fn op<'py>(
                             module: &::arraybridge_runtime::__private::pyo3::Bound<
@@ -490,6 +500,7 @@ pub mod statics {
                 ),
                 when: ::arraybridge_runtime::__private::Op {
                     source: "data.parts > 1",
+                    uses: [true],
                     call: {
                         fn op<'py>(
                             module: &::arraybridge_runtime::__private::pyo3::Bound<
@@ -524,6 +535,7 @@ pub mod statics {
         export: ::core::option::Option::Some(::arraybridge_runtime::__private::Export {
             op: ::arraybridge_runtime::__private::Op {
                 source: "data.__dlpack__(stream = stream, max_version = version)",
+                uses: [true, true, true],
                 call: {
                     fn op<'py>(
                         module: &::arraybridge_runtime::__private::pyo3::Bound<
@@ -555,6 +567,7 @@ pub mod statics {
             },
             unversioned: ::core::option::Option::Some(::arraybridge_runtime::__private::Op {
                 source: "data.__dlpack__(stream = stream)",
+                uses: [true, true],
                 call: {
                     fn op<'py>(
                         module: &::arraybridge_runtime::__private::pyo3::Bound<
@@ -591,6 +604,7 @@ pub mod statics {
         import: ::core::option::Option::Some(::arraybridge_runtime::__private::Import {
             op: ::arraybridge_runtime::__private::Op {
                 source: "module.from_capsule(capsule, [-1, (device, 2.5)])",
+                uses: [true, true, false],
                 call: {
                     fn op<'py>(
                         module: &::arraybridge_runtime::__private::pyo3::Bound<
@@ -651,6 +665,7 @@ pub mod statics {
             fast: &[
                 ::arraybridge_runtime::__private::Op {
                     source: "module.load.__globals__[\"lib\"].load(capsule, module.load.__globals__[\"context\"].current.handle)",
+                    uses: [true, false],
                     call: {
                         fn op<'py>(
                             module: &::arraybridge_runtime::__private::pyo3::Bound<
@@ -724,6 +739,7 @@ pub mod statics {
         }),
         to_numpy: ::core::option::Option::Some(::arraybridge_runtime::__private::Op {
             source: "data.get(None, 0.5, order = True)",
+            uses: [true],
             call: {
                 fn op<'py>(
                     module: &::arraybridge_runtime::__private::pyo3::Bound<
@@ -765,6 +781,7 @@ pub mod statics {
         }),
         from_numpy: ::core::option::Option::Some(::arraybridge_runtime::__private::Op {
             source: "module.put(data, device = device)",
+            uses: [true, false, true],
             call: {
                 fn op<'py>(
                     module: &::arraybridge_runtime::__private::pyo3::Bound<
@@ -804,6 +821,7 @@ pub mod statics {
                 ::arraybridge_runtime::__private::DType::Float32,
                 ::arraybridge_runtime::__private::Op {
                     source: "data.read()",
+                    uses: [true],
                     call: {
                         fn op<'py>(
                             module: &::arraybridge_runtime::__private::pyo3::Bound<
@@ -829,6 +847,7 @@ pub mod statics {
         fast_from_numpy: ::core::option::Option::Some(::arraybridge_runtime::__private::FastFromNumpy {
             create: ::arraybridge_runtime::__private::Op {
                 source: "module.empty(data.shape, device)",
+                uses: [true, true],
                 call: {
                     fn op<'py>(
                         module: &::arraybridge_runtime::__private::pyo3::Bound<
@@ -866,6 +885,7 @@ pub mod statics {
             },
             write: ::arraybridge_runtime::__private::Op {
                 source: "array.write(data)",
+                uses: [true, true],
                 call: {
                     fn op<'py>(
                         module: &::arraybridge_runtime::__private::pyo3::Bound<
@@ -900,6 +920,7 @@ pub mod statics {
         device: ::arraybridge_runtime::__private::Devices {
             count: ::core::option::Option::Some(::arraybridge_runtime::__private::Op {
                 source: "module.runtime.count()",
+                uses: [],
                 call: {
                     fn op<'py>(
                         module: &::arraybridge_runtime::__private::pyo3::Bound<
@@ -931,6 +952,7 @@ pub mod statics {
             }),
             at: ::core::option::Option::Some(::arraybridge_runtime::__private::Op {
                 source: "module.runtime.devices[index] | module.find(\"chip:{}\".format(index))",
+                uses: [true],
                 call: {
                     fn op<'py>(
                         module: &::arraybridge_runtime::__private::pyo3::Bound<
@@ -1012,6 +1034,7 @@ pub mod statics {
             host_scope: ::core::option::Option::None,
             host: ::core::option::Option::Some(::arraybridge_runtime::__private::Op {
                 source: "module.cpu",
+                uses: [false],
                 call: {
                     fn op<'py>(
                         module: &::arraybridge_runtime::__private::pyo3::Bound<
@@ -1034,6 +1057,7 @@ pub mod statics {
             host_of: ::core::option::Option::None,
             r#move: ::core::option::Option::Some(::arraybridge_runtime::__private::Op {
                 source: "data",
+                uses: [true, false],
                 call: {
                     fn op<'py>(
                         _: &::arraybridge_runtime::__private::pyo3::Bound<
@@ -1055,6 +1079,7 @@ pub mod statics {
         stream: ::core::option::Option::Some(::arraybridge_runtime::__private::Streams {
             current: ::arraybridge_runtime::__private::Op {
                 source: "module.stream(index)",
+                uses: [false, true],
                 call: {
                     fn op<'py>(
                         module: &::arraybridge_runtime::__private::pyo3::Bound<
@@ -1085,6 +1110,7 @@ pub mod statics {
             },
             handle: ::arraybridge_runtime::__private::Op {
                 source: "stream.handle",
+                uses: [true],
                 call: {
                     fn op<'py>(
                         module: &::arraybridge_runtime::__private::pyo3::Bound<
@@ -1105,6 +1131,7 @@ pub mod statics {
             },
             wrap: ::arraybridge_runtime::__private::Op {
                 source: "module.Stream(handle, device)",
+                uses: [true, true, false, false],
                 call: {
                     fn op<'py>(
                         module: &::arraybridge_runtime::__private::pyo3::Bound<
@@ -1137,6 +1164,7 @@ pub mod statics {
             },
             scope: ::arraybridge_runtime::__private::Op {
                 source: "stream",
+                uses: [true],
                 call: {
                     fn op<'py>(
                         _: &::arraybridge_runtime::__private::pyo3::Bound<
@@ -1155,6 +1183,7 @@ pub mod statics {
         array: ::core::option::Option::Some(::arraybridge_runtime::__private::ArrayOps {
             namespace: ::arraybridge_runtime::__private::Op {
                 source: "module.ops",
+                uses: [],
                 call: {
                     fn op<'py>(
                         module: &::arraybridge_runtime::__private::pyo3::Bound<
@@ -1174,6 +1203,7 @@ pub mod statics {
             },
             min: ::arraybridge_runtime::__private::Op {
                 source: "xp.amin(data)",
+                uses: [true, true],
                 call: {
                     fn op<'py>(
                         module: &::arraybridge_runtime::__private::pyo3::Bound<
@@ -1197,6 +1227,7 @@ pub mod statics {
             },
             max: ::arraybridge_runtime::__private::Op {
                 source: "xp.max(data)",
+                uses: [true, true],
                 call: {
                     fn op<'py>(
                         module: &::arraybridge_runtime::__private::pyo3::Bound<
@@ -1220,6 +1251,7 @@ pub mod statics {
             },
             round: ::arraybridge_runtime::__private::Op {
                 source: "xp.round(data)",
+                uses: [true, true],
                 call: {
                     fn op<'py>(
                         module: &::arraybridge_runtime::__private::pyo3::Bound<
@@ -1243,6 +1275,7 @@ pub mod statics {
             },
             clip: ::arraybridge_runtime::__private::Op {
                 source: "xp.clip(data, low, high)",
+                uses: [true, true, true, true],
                 call: {
                     fn op<'py>(
                         module: &::arraybridge_runtime::__private::pyo3::Bound<
@@ -1268,6 +1301,7 @@ pub mod statics {
             },
             astype: ::arraybridge_runtime::__private::Op {
                 source: "data.astype(dtype)",
+                uses: [false, true, true],
                 call: {
                     fn op<'py>(
                         module: &::arraybridge_runtime::__private::pyo3::Bound<
@@ -1294,6 +1328,7 @@ pub mod statics {
             },
             r#where: ::arraybridge_runtime::__private::Op {
                 source: "xp.where(mask, data, other)",
+                uses: [true, true, true, true],
                 call: {
                     fn op<'py>(
                         module: &::arraybridge_runtime::__private::pyo3::Bound<
@@ -1319,6 +1354,7 @@ pub mod statics {
             },
             stack: ::arraybridge_runtime::__private::Op {
                 source: "xp.stack(arrays)",
+                uses: [true, true],
                 call: {
                     fn op<'py>(
                         module: &::arraybridge_runtime::__private::pyo3::Bound<
@@ -1342,6 +1378,7 @@ pub mod statics {
             },
             concatenate: ::arraybridge_runtime::__private::Op {
                 source: "xp.concatenate(arrays, axis)",
+                uses: [true, true, true],
                 call: {
                     fn op<'py>(
                         module: &::arraybridge_runtime::__private::pyo3::Bound<
@@ -1374,6 +1411,7 @@ pub mod statics {
                 class: "chip.array.Full",
                 when: ::core::option::Option::Some(::arraybridge_runtime::__private::Op {
                     source: "error.code == 2",
+                    uses: [true],
                     call: {
                         fn op<'py>(
                             module: &::arraybridge_runtime::__private::pyo3::Bound<
@@ -1407,6 +1445,7 @@ pub mod statics {
         clear: &[
             ::arraybridge_runtime::__private::Op {
                 source: "module.pool().free()",
+                uses: [],
                 call: {
                     fn op<'py>(
                         module: &::arraybridge_runtime::__private::pyo3::Bound<

@@ -410,7 +410,8 @@ impl<'py> Run<'py> {
         let (target, from, to) = (self.pair.target, self.plan.from, self.plan.device);
         // CuPy's copy from another device makes a strided array contiguous first, on that device's stream, for which
         // the stream of the copy does not wait.
-        let contiguous = match !op.names("device") && is_strided(array) {
+        let [_, names_device] = op.uses;
+        let contiguous = match !names_device && is_strided(array) {
             true => Some(self.copied(array, Whose::Target)?),
             false => None,
         };

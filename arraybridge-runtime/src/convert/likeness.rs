@@ -109,7 +109,7 @@ fn examine(class: &Bound<'_, PyType>, data: &Bound<'_, PyAny>) -> Likeness {
     let names = classes::names_of(class);
     let is_one_of = |list: &[&str]| names.iter().any(|name| list.contains(&name.as_str()));
     // Numbers, placeholders without values, payloads, and whatever has rules of its own.
-    if is_one_of(&["numpy.generic", "builtins.type", KERAS_TENSOR]) || classes::is_payload(class) {
+    if is_one_of(&["numpy.generic", "builtins.type", KERAS_TENSOR, classes::PAYLOAD]) {
         return Likeness::None;
     }
     if wrapper::is_registered(class) {

@@ -232,6 +232,7 @@ pub fn attribute<'py>(object: &Bound<'py, PyAny>, name: &Bound<'py, PyString>) -
 /// The default op for a dtype.
 pub const ATTRIBUTE_OF_NAME: Op<1> = Op {
     source: "getattr(module, name)",
+    uses: [true],
     call: |module, [name]| module.getattr(name.cast::<PyString>()?),
 };
 

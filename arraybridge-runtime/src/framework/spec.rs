@@ -19,15 +19,10 @@ pub use crate::host::layout::Strides;
 pub struct Op<const N: usize> {
     /// The expression as it is written in the table, for messages.
     pub source: &'static str,
+    /// Whether the expression uses each of the names in scope.
+    pub uses: [bool; N],
     /// The compiled expression, of the module and of the names in scope.
     pub call: for<'py> fn(&Bound<'py, PyAny>, Scope<'_, 'py, N>) -> Outcome<'py>,
-}
-
-impl<const N: usize> Op<N> {
-    /// Returns whether the expression uses a name.
-    pub fn names(&self, name: &str) -> bool {
-        self.source.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == name)
-    }
 }
 
 impl<const N: usize> std::fmt::Debug for Op<N> {

@@ -131,11 +131,9 @@ pub fn names_of(class: &Bound<'_, PyType>) -> Vec<String> {
     bases.iter().flatten().filter_map(|base| qualified_name(&base)).collect()
 }
 
-/// Returns whether the objects of a class carry an array and say themselves how another one takes its place, as the
-/// payloads of the original package do.
-pub fn is_payload(class: &Bound<'_, PyType>) -> bool {
-    names_of(class).iter().any(|name| name == "arraybridge.compat.payloads.ArrayPayload")
-}
+/// The base of classes whose objects carry an array and say themselves how another one takes its place: the payloads of
+/// the original package.
+pub const PAYLOAD: &str = "arraybridge.compat.payloads.ArrayPayload";
 
 /// `module.qualname` of a class.
 pub fn qualified_name(class: &Bound<'_, PyAny>) -> Option<String> {

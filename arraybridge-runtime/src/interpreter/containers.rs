@@ -22,7 +22,7 @@ enum Kind {
         fields: Option<Fields>,
     },
     Instance(Fields),
-    /// An object that carries one array. See [`classes::is_payload`].
+    /// An object that carries one array. See [`classes::PAYLOAD`].
     Payload,
 }
 
@@ -258,7 +258,9 @@ fn examine(class: &Bound<'_, PyType>) -> Option<Kind> {
     const MAPPINGS: [&str; 3] =
         ["collections.UserDict", "builtins.mappingproxy", "flax.core.frozen_dict.FrozenDict"];
     let py = class.py();
-    if classes::is_payload(class) {
+    let names = classes::names_of(class);
+    let is_one_of = |list: &[&str]| names.iter().any(|name| list.contains(&name.as_str()));
+    if is_one_of(&[classes::PAYLOAD]) {
         return Some(Kind::Payload);
     }
     if classes::exports(class) || classes::has_numpy_protocol(class) {
@@ -272,13 +274,9 @@ fn examine(class: &Bound<'_, PyType>) -> Option<Kind> {
     } else {
         None
     };
-    let is_mapping = || {
-        let names = classes::names_of(class);
-        names.iter().any(|name| MAPPINGS.contains(&name.as_str()))
-    };
     if class.is_subclass_of::<PyTuple>().unwrap_or(false) {
         maker(class).is_some().then_some(Kind::Tuple)
-    } else if class.is_subclass_of::<PyDict>().unwrap_or(false) || is_mapping() {
+    } else if class.is_subclass_of::<PyDict>().unwrap_or(false) || is_one_of(&MAPPINGS) {
         Some(Kind::Mapping { fields })
     } else {
         fields.map(Kind::Instance)

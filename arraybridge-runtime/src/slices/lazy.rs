@@ -6,6 +6,7 @@ use pyo3::types::{PyModule, PyTuple};
 
 use super::layout::Layout;
 use super::stack::{Stack, VisitSlice};
+use crate::framework::detect;
 use crate::interpreter::error::Result;
 use crate::memory::view::Dims;
 
@@ -19,12 +20,15 @@ pub fn module(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
 }
 
 /// An array of NumPy's with the shape and the dtype of an object that can be read part by part, but without its values;
-/// `None` for any other object.
+/// `None` for any other object, and for an array of a framework.
 ///
 /// # Errors
 ///
 /// What Python raises.
 pub fn stand_in<'py>(object: &Bound<'py, PyAny>) -> Result<Option<Bound<'py, PyAny>>> {
+    if detect::class_of(object).is_some() {
+        return Ok(None);
+    }
     let found = module(object.py())?.call_method1("stand_in", (object,))?;
     Ok(Some(found).filter(|found| !found.is_none()))
 }

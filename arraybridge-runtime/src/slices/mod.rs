@@ -67,9 +67,7 @@ pub fn unstack<'py>(
     placement: Placement,
 ) -> Result<Bound<'py, PyList>> {
     let request = Request { placement, ..Request::default() };
-    if detect::class_of(array).is_none()
-        && let Some(stand_in) = lazy::stand_in(array)?
-    {
+    if let Some(stand_in) = lazy::stand_in(array)? {
         let (py, count, rows) = (array.py(), slice_count(&stand_in)?, lazy::rows(array)?.max(1));
         let slices = PyList::empty(py);
         for start in (0..count).step_by(rows) {
@@ -109,10 +107,7 @@ pub fn slice_in<'py>(
     index: usize,
     target: &'static Framework,
 ) -> Result<Bound<'py, PyAny>> {
-    let stand_in = match detect::class_of(object) {
-        Some(_) => None,
-        None => lazy::stand_in(object)?,
-    };
+    let stand_in = lazy::stand_in(object)?;
     let seen = match &stand_in {
         Some(stand_in) => stand_in.clone(),
         None => convert::as_array(object, target)?,
@@ -148,11 +143,6 @@ fn stack_read<'py>(
     column.merge()
 }
 
-/// Returns whether an object is in a file or a store, of which parts are read.
-fn is_read(object: &Bound<'_, PyAny>) -> Result<bool> {
-    Ok(detect::class_of(object).is_none() && lazy::stand_in(object)?.is_some())
-}
-
 /// Stacks 2-D arrays, of one framework or of several, to a 3-D array. They may be objects that are like
 /// arrays, and in files.
 ///
@@ -174,7 +164,7 @@ pub fn stack<'py>(
     let mut parts = ToJoin::new(slices, target)?;
     if !parts.are_open() {
         for slice in slices {
-            if is_read(slice)? {
+            if lazy::stand_in(slice)?.is_some() {
                 return stack_read(slices, slice.py(), target, placement);
             }
         }

@@ -94,8 +94,11 @@ def find(table: str, source: Path | None) -> Path:
     raise Refused(f"{table} is not a file{more}")
 
 
-def names_of(files: Sequence[Path]) -> list[str]:
-    """Check the files, and return the names of their tables."""
+def names_of(files: Sequence[Path]) -> tuple[list[str], list[str]]:
+    """Check the files. Return the names of their tables, and the files that were added before.
+
+    Tables that are added again take the place of those.
+    """
     problems: list[str] = []
     texts: dict[str, str] = {}
     for path in files:
@@ -112,17 +115,13 @@ def names_of(files: Sequence[Path]) -> list[str]:
     names = [name for text in texts.values() for name in tomllib.loads(text)]
     if not names:
         raise Refused(f"{', '.join(texts)} has no tables; add one for each framework")
+    kept = [text for text in _core._TABLES[1:] if not set(tomllib.loads(text)) & set(names)]
     # The build gets these as well.
-    before = {f"[{', '.join(tomllib.loads(text))}], added before": text for text in kept(names)}
+    before = {f"[{', '.join(tomllib.loads(text))}], added before": text for text in kept}
     problems = schema.mistakes(before | texts) if before else []
     if problems:
         raise Refused("\n".join(problems))
-    return names
-
-
-def kept(names: Sequence[str]) -> list[str]:
-    """Return the files of tables that were added before, except for those that are added again."""
-    return [text for text in _core._TABLES[1:] if not set(tomllib.loads(text)) & set(names)]
+    return names, kept
 
 
 def run(tables: Sequence[str], source: str | None, dry_run: bool) -> int:
@@ -141,15 +140,15 @@ def run(tables: Sequence[str], source: str | None, dry_run: bool) -> int:
                 return 0
             found = sources(source, folder)
             files = [find(table, found) for table in tables]
-            names = names_of(files)
+            names, kept = names_of(files)
             problems = lacking(found)
             if problems:
                 raise Refused("\n".join(problems))
         except Refused as refused:
             print(refused, file=sys.stderr)
             return 1
-        before = [folder / f"kept{number}.toml" for number, _ in enumerate(kept(names))]
-        for file, text in zip(before, kept(names), strict=True):
+        before = [folder / f"kept{number}.toml" for number in range(len(kept))]
+        for file, text in zip(before, kept, strict=True):
             file.write_text(text, encoding="utf-8")
         listed = [*before, *files]
         print(f"tables: {', '.join(names)}, besides {len(before)} added before")

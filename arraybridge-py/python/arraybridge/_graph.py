@@ -100,19 +100,18 @@ def in_graph(
 
         from . import _operator
 
+        # Dynamo may not be able to read what follows.
         if not is_plain:
-            # Before anything that Dynamo may not be able to read.
             _leave()
         wanted = kwargs.get("dtype_conversion")
         wanted = conversion if wanted is None else wanted
         given = {name: value for name, value in kwargs.items() if name not in _ADDED}
         planned = None
-        if kwargs.get("slice_by_slice") or not (_all_fit(args, torch) and _all_fit(given, torch)):
-            pass
-        elif is_plain:
-            planned = (function(*args, **given),)
-        elif candidate is not None:
-            planned = _operator.call(candidate.number, args, given, torch)
+        if not kwargs.get("slice_by_slice"):
+            if candidate is not None:
+                planned = _operator.call(candidate.number, args, given)
+            elif is_plain and _all_fit((args, given), torch):
+                planned = (function(*args, **given),)
         if planned is None:
             _leave()
             return left(declared, *args, **kwargs)

@@ -21,6 +21,7 @@ from ._gradients import (
     Function,
     Pullback,
     _as_positional,
+    _Described,
     _is_inexact,
     _lend_one,
     _name,
@@ -32,11 +33,18 @@ from .exceptions import UnexpectedResultError
 __all__: list[str] = []
 
 
-class _Described:
+class _Argument:
     """A tensor among the arguments, of which a graph knows the shape and the dtype."""
 
     def __init__(self, number: int, shape: tuple[int, ...], dtype: Any) -> None:
         self.number, self.shape, self.dtype = number, shape, dtype
+
+
+class _Place:
+    """The place of a result."""
+
+    def __init__(self, at: int) -> None:
+        self.at = at
 
 
 class _InGraph(Function):
@@ -55,11 +63,11 @@ class _Call:
 
     def described(self, arrays: Sequence[Any]) -> tuple[list[tuple[tuple[int, ...], str]], Any]:
         """Return the shapes and dtypes of the results, and their form, for arrays in order."""
-        shapes = tuple((tuple(map(int, array.shape)), array.dtype) for array in arrays)
-        found = self.known.get(shapes)
+        given = [*map(_Described, arrays)]
+        key = tuple((each.shape, each.dtype) for each in given)
+        found = self.known.get(key)
         if found is None:
-            given = [_Described(at, *each) for at, each in enumerate(shapes)]
-            found = self.known[shapes] = self.function.described(given)
+            found = self.known[key] = self.function.described(given)
         return found
 
     def ordered(self, arrays: Sequence[Any]) -> list[Any]:
@@ -72,7 +80,7 @@ _CALLS: dict[str, _Call] = {}
 
 def plan(
     number: int,
-    template: Any,
+    given: Any,
     shapes: tuple[tuple[int, ...], ...],
     dtypes: tuple[Any, ...],
     carries: tuple[bool, ...],
@@ -94,16 +102,17 @@ def plan(
     framework, name = candidate.framework, candidate.name
     if by_hand is None and framework not in _OWN:
         return candidate.refuse("or with defvjp(.., result=..)")
-    tensors = [_Described(at, *each) for at, each in enumerate(zip(shapes, dtypes, strict=True))]
-    args, kwargs = _filled(template, iter(tensors))
+    tensors = [_Argument(at, *each) for at, each in enumerate(zip(shapes, dtypes, strict=True))]
+    args, kwargs = formed(given, tensors)
     if by_hand is not None:
         args, kwargs = _as_positional(candidate.function, args, kwargs)
     leaves, tree = _Torch.flatten((args, kwargs))
-    own = [leaf for leaf in leaves if isinstance(leaf, _Described)]
-    rest = tuple(_HERE if isinstance(leaf, _Described) else leaf for leaf in leaves)
+    own = [leaf for leaf in leaves if isinstance(leaf, _Argument)]
+    rest = tuple(_HERE if isinstance(leaf, _Argument) else leaf for leaf in leaves)
     mask = tuple(carries[leaf.number] and _is_inexact(leaf) for leaf in own)
     parts = (candidate.function, framework, name, by_hand, _Torch, tree, rest, mask)
-    known = (number, template, mask)
+    # Numbers that are equal may differ: 0.0 and -0.0, 1 and True.
+    known = (number, repr(given), mask, by_hand)
     call = _PLANS.get(known)
     if call is None:
         order = [leaf.number for leaf in own]
@@ -117,15 +126,17 @@ def plan(
             if not any(carries) and _name(lent.dtype) != _name(dtype):
                 return candidate.refuse(f"{framework} has no {_name(dtype)} at the moment")
         with torch.utils._python_dispatch._disable_current_modes():
-            shapes_of_results, form = call.described(own)
-        places = form([_Place(at) for at in range(len(shapes_of_results))])
-        made = _template_of(places)
+            results, form = call.described(own)
+        places: list[_Place] = []
+        made = template(form([_Place(at) for at in range(len(results))]), places, _Place)
     except Exception as error:
         lines = str(error).strip().splitlines()
         return candidate.refuse(lines[0] if lines else type(error).__name__)
+    if made is None:
+        return candidate.refuse("a graph has no place for an object that it returns")
     _operator()
     _PLANS[known] = _CALLS[call.key] = call
-    return call.key, made
+    return call.key, made, tuple(place.at for place in places)
 
 
 # Dynamo calls this while it compiles, and takes the result for a constant.
@@ -134,17 +145,12 @@ plan._dynamo_marked_constant = True  # type: ignore[attr-defined]
 _PLANS: dict[Any, _Call] = {}
 
 
-class _Place:
-    """The place of a result."""
-
-    def __init__(self, at: int) -> None:
-        self.at = at
-
-
-def call(number: int, args: Any, kwargs: Any, torch: Any) -> tuple[Any] | None:
+def call(number: int, args: Any, kwargs: Any) -> tuple[Any] | None:
     """Return the result of a call in a graph; None if it cannot be in one. Dynamo reads this."""
+    import torch
+
     tensors: list[Any] = []
-    whole = template((args, kwargs), tensors, torch)
+    whole = template((args, kwargs), tensors, torch.Tensor)
     if whole is None or not tensors:
         return None
     # A call is planned for these lengths only.
@@ -154,36 +160,41 @@ def call(number: int, args: Any, kwargs: Any, torch: Any) -> tuple[Any] | None:
     planned = plan(number, whole, shapes, dtypes, carries)
     if planned is None:
         return None
-    key, form = planned
-    return (formed(form, torch.ops.arraybridge.call(key, tensors)),)
+    key, form, places = planned
+    results = torch.ops.arraybridge.call(key, tensors)
+    return (formed(form, [results[at] for at in places]),)
 
 
-# A template is a value in tuples, which are constants to Dynamo: "tensor" with its number, "value",
+# A template is a value in tuples, which are constants to Dynamo: "array" with its number, "value",
 # and containers with their items.
 
 
-def template(value: Any, tensors: list[Any], torch: Any) -> Any:
-    """Return the template of arguments, and add their tensors to a list; None if it has none.
+def template(value: Any, arrays: list[Any], kind: type) -> Any:
+    """Return the template of a value, and add its arrays of a class to a list; None if it has none.
 
     Dynamo reads this.
     """
-    if isinstance(value, torch.Tensor):
-        tensors.append(value)
-        return ("tensor", len(tensors) - 1)
+    from torch.fx.experimental import symbolic_shapes
+
+    if isinstance(value, kind):
+        arrays.append(value)
+        return ("array", len(arrays) - 1)
     if value is None or type(value) in (bool, str, bytes):
         return ("value", value)
     if type(value) in (int, float):
-        # The compiler may have made a variable of a number that changes.
-        return ("value", torch.fx.experimental.symbolic_shapes.guard_scalar(value))
+        # The compiler may have made a variable of a number that changes, and takes -0.0 for 0.0.
+        if not symbolic_shapes.has_static_value(value) and type(value) is float and value == 0:
+            return None
+        return ("value", symbolic_shapes.guard_scalar(value))
     if type(value) in (tuple, list):
-        items = [template(item, tensors, torch) for item in value]
+        items = [template(item, arrays, kind) for item in value]
         if any([item is None for item in items]):
             return None
         return ("tuple" if type(value) is tuple else "list", *items)
     if type(value) is dict:
         pairs = []
         for key, item in value.items():
-            one = template(item, tensors, torch)
+            one = template(item, arrays, kind)
             if one is None or type(key) not in (str, int):
                 return None
             pairs.append((key, one))
@@ -191,46 +202,19 @@ def template(value: Any, tensors: list[Any], torch: Any) -> Any:
     return None
 
 
-def _filled(template: Any, tensors: Any) -> Any:
-    """Return the value of a template, with an item of ``tensors`` for each tensor."""
-    kind, *items = template
-    if kind == "tensor":
-        return next(tensors)
-    if kind == "value":
-        return items[0]
-    if kind == "dict":
-        return {key: _filled(item, tensors) for key, item in items}
-    found = [_filled(item, tensors) for item in items]
-    return tuple(found) if kind == "tuple" else found
-
-
-def _template_of(value: Any) -> Any:
-    """Return the template of a result that has places for arrays."""
-    if isinstance(value, _Place):
-        return ("tensor", value.at)
-    if value is None:
-        return ("value", None)
-    if type(value) in (tuple, list):
-        kind = "tuple" if type(value) is tuple else "list"
-        return (kind, *map(_template_of, value))
-    if type(value) is dict:
-        return ("dict", *((key, _template_of(item)) for key, item in value.items()))
-    raise TypeError(f"it returns a {type(value).__name__}, which has no place in a graph")
-
-
-def formed(template: Any, results: Sequence[Any]) -> Any:
-    """Return results in the form of a template. Dynamo reads this."""
+def formed(template: Any, arrays: Sequence[Any]) -> Any:
+    """Return the value of a template with these arrays. Dynamo reads this."""
     kind = template[0]
-    if kind == "tensor":
-        return results[template[1]]
+    if kind == "array":
+        return arrays[template[1]]
     if kind == "value":
         return template[1]
     if kind == "dict":
         found = {}
         for key, item in template[1:]:
-            found[key] = formed(item, results)
+            found[key] = formed(item, arrays)
         return found
-    items = [formed(item, results) for item in template[1:]]
+    items = [formed(item, arrays) for item in template[1:]]
     return tuple(items) if kind == "tuple" else items
 
 
@@ -260,8 +244,7 @@ def _operator() -> Callable[..., Any]:
         call = _call_of(key)
         given = call.ordered([array.detach() for array in arrays])
         function = call.function
-        lent = given if function.framework == "torch" else function.lend(given)
-        results, _ = function.run(lent)
+        results, _ = function.run(function.lend(given))
         found = [convert(each, "torch", copy=True, device=home(given)) for each in results]
         promised, _ = call.described(given)
         made = [((*each.shape,), _name(each.dtype)) for each in found]

@@ -253,6 +253,22 @@ def test_an_operator_is_compiled_for_each_length(torch):
         assert same(torch, compiled(x, n), function(x, n) * 2)
 
 
+def test_equal_numbers_of_other_types_are_other_calls(torch):
+    """1, 1.0 and True are equal, and so are 0.0 and -0.0."""
+    bridges.need("jax")
+    scaled = ab.jax(output_type="input", dtype_conversion="native")(lambda x, by: x * by)
+    for x, numbers in (
+        (torch.tensor([1, 2], dtype=torch.int32), (1, 1.0, True)),
+        (torch.ones(2), (0.0, -0.0, False)),
+    ):
+        for by in numbers:
+            program = lambda x, by=by: scaled(x, by)  # noqa: E731
+            # A zero that PyTorch has made a variable breaks the graph.
+            found = torch.compile(program, backend="eager")(x)
+            assert same(torch, found, scaled(x, by))
+            assert torch.equal(torch.signbit(found), torch.signbit(scaled(x, by)))
+
+
 def test_an_operator_of_a_derivative_by_hand(torch):
     ordered = ab.numpy(output_type="input")(lambda x, reverse=False: np.sort(x)[:: 1 - 2 * reverse])
 

@@ -11,10 +11,10 @@ use arraybridge_runtime::__private::package::names::framework;
 
 /// Stretch an array of floats to the range of an integer dtype.
 ///
-/// Its finite minimum becomes the smallest integer, its finite maximum the largest. NaN becomes 0,
-/// and so does every value of a constant array. If `dtype` is not an integer dtype, or the array
-/// already has one, this is a plain cast, and integers saturate. `array` is of any shape; an array of
-/// another framework than `memory_type` is converted first, as by `convert_memory`.
+/// Its finite minimum becomes the smallest integer, its finite maximum the largest. The value of a
+/// constant array is rounded and clamped, and NaN becomes 0. If `dtype` is not an integer dtype, or
+/// the array already has one, this is a plain cast, and integers saturate. `array` is of any shape;
+/// an array of another framework than `memory_type` is converted first, as by `convert_memory`.
 ///
 /// Raises `UnsupportedArrayError` if `array` is not an array. Raises `ValueError` for an unknown
 /// dtype and for a cast from complex to real. Raises `UnsupportedDtypeError` if the framework lacks

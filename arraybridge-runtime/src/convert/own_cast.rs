@@ -227,7 +227,8 @@ impl<'py> Ops<'_, 'py> {
         }
     }
 
-    /// Maps the range of the finite values to the range of the integer type.
+    /// Maps the range of the finite values to the range of the integer type. Where there is no range, since all are
+    /// equal, they are rounded and clamped.
     fn stretch(&self, array: &Array<'py>) -> PyResult<Array<'py>> {
         let py = self.py();
         let wide = self.widest()?;
@@ -245,7 +246,9 @@ impl<'py> Ops<'_, 'py> {
         let span = PyFloat::new(py, max as f64 - min as f64);
         let scaled = position.mul(span)?;
         let scaled = self.table.round.call(self.loaded(), [&self.xp, &scaled])?;
-        self.saturate(&scaled.add(PyFloat::new(py, min as f64))?, wide)
+        let stretched = self.saturate(&scaled.add(PyFloat::new(py, min as f64))?, wide)?;
+        let is_range = high.rich_compare(&low, CompareOp::Gt)?;
+        self.select(&is_range, &stretched, &self.saturate(&array, wide)?)
     }
 
     fn astype(&self, array: &Array<'py>, dtype: DType) -> PyResult<Array<'py>> {

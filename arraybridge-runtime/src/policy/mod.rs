@@ -297,7 +297,8 @@ impl<'py> DtypeCast<'_, 'py> {
             Some(range) => range.cast(py, &opened.source, self.to, self.policy.scaling)?,
             None => cast::cast(py, &opened.source, self.to, self.policy.scaling)?,
         };
-        if self.rounds_by_default() && lost.fractions > 0 {
+        let is_rounded = self.policy.scaling == Scaling::Clamp;
+        if is_rounded && self.rounds_by_default() && lost.fractions > 0 {
             let mut rounding = Rounding::of(source.view().len());
             rounding.add(py, &opened.source, source.view(), lost)?;
             self.check(&rounding)?;

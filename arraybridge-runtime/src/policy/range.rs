@@ -82,26 +82,28 @@ impl Range {
                 // The span of all floats is no float, and half of it is.
                 let factor = if (max - min).is_finite() { 1.0 } else { 0.5 };
                 match min > max {
-                    true => (0.0, 1.0, 1.0),
+                    true => (0.0, 0.0, 1.0),
                     false => (min * factor, max * factor - min * factor, factor),
                 }
             }
             _ => (0.0, 1.0, 1.0),
         };
+        // There is no range that could be stretched, and a constant keeps its value.
         let is_constant = part == 0.0;
         let mut clipped = 0;
         for value in values {
             let position = (*value * factor - min) / part;
             let scaled = match scaling {
+                _ if is_constant => *value,
                 // As the cast to all integers rounds: before the first of them is added.
                 Scaling::Stretch => (position * (high - low)).round_ties_even() + low,
                 _ => position.mul_add(high - low, low),
             };
-            let kept = match scaled.is_nan() || is_constant {
+            let kept = match scaled.is_nan() {
                 true => nothing,
                 false => scaled.clamp(low, high),
             };
-            let is_beyond = !is_constant && kept.round_ties_even() != scaled.round_ties_even();
+            let is_beyond = kept.round_ties_even() != scaled.round_ties_even();
             clipped += u64::from(!value.is_finite() || is_beyond);
             *value = kept;
         }
@@ -125,7 +127,10 @@ mod tests {
         assert_eq!(values, [10.0, 20.0, 15.0, 10.0]);
         let mut values = [7.0, 7.0];
         assert_eq!(TWELVE.scale(&mut values, Scaling::Stretch), 0);
-        assert_eq!(values, [0.0, 0.0]);
+        assert_eq!(values, [7.0, 7.0]);
+        let mut values = [5000.0, f64::NAN];
+        assert_eq!(TWELVE.scale(&mut values, Scaling::Stretch), 2);
+        assert_eq!(values, [4095.0, 0.0]);
     }
 
     #[test]

@@ -335,6 +335,9 @@ def test_a_dtype_config_stretches_floats_as_in_the_original():
     assert ab.wrap_dtype_preserving_callable(unit, "numpy")(image).tolist() == stretched
     assert ab.numpy(unit)(image, dtype_config=preserve).tolist() == stretched
     assert ab.numpy(dtype_config_default=preserve)(unit)(image).tolist() == stretched
+    # A blank frame has no range to stretch.
+    blank = np.full(3, 2000, "uint16")
+    assert ab.wrap_dtype_preserving_callable(unit, "numpy")(blank).tolist() == [5, 5, 5]
     # Unless somebody asks for something else.
     assert ab.numpy(unit)(image, dtype_config=Native()).dtype == "float64"
     by_unit = ab.numpy(scaling="unit")(unit)(image, dtype_config=preserve)

@@ -210,7 +210,9 @@ def test_a_stretch_maps_the_minimum_and_the_maximum_to_the_integer_range(framewo
         assert got[np.argmin(np.where(np.isfinite(x), x, np.inf))] == low
         assert got[np.argmax(np.where(np.isfinite(x), x, -np.inf))] == high
     elif finite.size and finite.max() == finite.min():
-        assert (got[np.isfinite(x)] == 0).all()
+        # There is no range to stretch, so the constant keeps its value.
+        answer, _ = expected(np.clip(np.rint(x), low - 1, high + 1), dtype)
+        same(got, answer)
     assert (got[np.isnan(x)] == 0).all()
 
 
@@ -884,10 +886,34 @@ def test_a_scaling_function_converts_an_array_of_another_framework(framework):
 
 
 @example(0)
-@given(st.integers(0, 1000))
+@given(st.integers(0, 3000))
 @settings(deadline=None, max_examples=30)
-def test_a_constant_image_stretches_to_zero(value):
-    assert ab.SCALING_FUNCTIONS["numpy"](np.full(5, value / 7), np.uint8).tolist() == [0] * 5
+def test_a_constant_image_keeps_its_value_when_it_is_stretched(value):
+    kept = min(round(value / 7), 255)
+    stretched = ab.SCALING_FUNCTIONS["numpy"](np.full(5, value / 7), np.uint8)
+    assert stretched.tolist() == [kept] * 5
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_blank_frame_is_not_lost_when_it_is_stretched(framework):
+    bridges.need(framework)
+    blank = bridges.make(framework, np.full((3, 4), 100, "uint8"))
+    stretched = getattr(ab, framework)(lambda image: image / 2, scaling="stretch")
+    assert ab.convert(stretched(blank), "numpy").tolist() == [[50] * 4] * 3
+
+
+def test_a_trace_keeps_a_constant_as_the_kernel_does():
+    bridges.need("jax")
+    import jax
+
+    stretched = ab.jax(lambda image: image, dtype_conversion="uint8", scaling="stretch")
+    inf, nan = np.inf, np.nan
+    for values in ([4.6, 4.6, inf, nan], [300.0, 300.0, -inf], [inf, -inf, nan], [0.5]):
+        values = np.array(values, "float32")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ab.ClippedValuesWarning)
+            eager = np.asarray(stretched(values))
+        assert eager.tolist() == np.asarray(jax.jit(stretched)(values)).tolist()
 
 
 def test_the_reference_itself_is_exact():

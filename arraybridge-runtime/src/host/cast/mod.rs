@@ -38,7 +38,7 @@ pub enum Scaling {
     Unit,
     /// The array's finite minimum and maximum become the integer's smallest and largest value:
     /// `(x - min) / (max - min) * (MAX - MIN)`, computed in `f64` and rounded half to even, plus `MIN`. If all
-    /// finite values are equal they become 0. Infinities saturate; NaN is 0.
+    /// finite values are equal, there is no range, and they are cast as by `Clamp`. Infinities saturate; NaN is 0.
     Stretch,
 }
 

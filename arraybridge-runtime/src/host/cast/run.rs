@@ -61,7 +61,12 @@ pub unsafe fn cast_strided(
     };
     if plan.extremes.is_some() {
         let Found { min, max, .. } = run(&plan, Goal::Extremes);
-        plan.params = Params::stretch(min, max);
+        if min < max {
+            plan.params = Params::stretch(min, max);
+        } else {
+            // There is no range that could be stretched, and a constant keeps its value.
+            plan = Plan::new(src.dtype, dtype, Scaling::Clamp)?;
+        }
     }
     plan.params.stream = walk.len().saturating_mul(plan.dst_size) >= STREAM_MIN;
     let Losses { clipped, fractions } = run(&plan, Goal::Cast).losses;

@@ -29,9 +29,8 @@ pub(super) struct Params {
 }
 
 impl Params {
-    /// Parameters for these extremes; `min > max` means that there are none.
+    /// Parameters for these extremes, which differ.
     pub fn stretch(min: f64, max: f64) -> Params {
-        let (min, max) = if min > max { (0.0, 0.0) } else { (min, max) };
         let scale = if (max - min).is_finite() { 1.0 } else { 0.5 };
         let (min, max) = (min * scale, max * scale);
         let range = max - min;

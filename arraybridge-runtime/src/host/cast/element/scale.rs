@@ -121,7 +121,7 @@ impl<S: Copy, D: FromUnit<S>> Convert for Unit<S, D> {
 }
 
 /// A part of a range of numbers, as the same part of the integer's range. What is below 0 becomes the smallest integer,
-/// what is above `range` the largest, and NaN is zero, as is the part 0 of an empty range.
+/// what is above `range` the largest, and NaN is zero, as is the part 0 of a range that a thread flushes to zero.
 pub(in super::super) trait FromPart: Copy {
     /// The same as [`Convert::IS_QUICK`].
     const IS_QUICK: bool = false;

@@ -69,7 +69,7 @@ fn check(dst: DType, src: DType, bytes: &[u8], scaling: Scaling) {
             && x.float().is_finite()
             && !read_float(dst, bytes).is_finite();
         count.clipped += u64::from(clip || overflows);
-        count.fractions += u64::from(has_fraction(*x, dst, scaling));
+        count.fractions += u64::from(has_fraction(*x, dst, scaling, ends));
         let same = match (number, Number::read(dst, bytes)) {
             (Number::Int(expected), Number::Int(read)) => expected == read,
             _ => same_float(dst, bytes, *x),
@@ -323,7 +323,8 @@ fn a_stretch_reaches_both_limits_and_ignores_special_values() {
     assert_eq!(stretch::<u64>(&[-1e308, 1e308], DType::Uint64), [0, u64::MAX]);
     assert_eq!(stretch::<i64>(&[0.1, 0.3, 0.2], DType::Int64)[..2], [i64::MIN, i64::MAX]);
     assert_eq!(stretch::<u8>(&[0.0, 5e-324], DType::Uint8), [0, 255]);
-    assert_eq!(stretch::<i8>(&[5.0, 5.0, inf, nan], DType::Int8), [0, 0, 127, 0]);
+    assert_eq!(stretch::<i8>(&[4.6, 4.6, inf, nan], DType::Int8), [5, 5, 127, 0]);
+    assert_eq!(stretch::<u8>(&[300.0, 300.0, -inf], DType::Uint8), [255, 255, 0]);
     assert_eq!(stretch::<u8>(&[nan, -inf, inf], DType::Uint8), [0, 0, 255]);
     assert!(stretch::<u8>(&[], DType::Uint8).is_empty());
 }

@@ -110,6 +110,7 @@ pub(super) fn expected(
             (Number::Float(float), _) if float.is_nan() => return (Number::Int(0), true),
             (Number::Float(float), Scaling::Clamp) => rounded_product(float, 1),
             (Number::Float(float), Scaling::Unit) => rounded_product(float, max),
+            (Number::Float(float), Scaling::Stretch) if !is_stretched(ends) => rounded_product(float, 1),
             (Number::Float(float), Scaling::Stretch) => {
                 return stretched(float, (min, max), ends);
             }
@@ -124,9 +125,6 @@ pub(super) fn stretched(x: f64, (min, max): (i128, i128), ends: (f64, f64)) -> (
     if !x.is_finite() {
         return (Number::Int(if x > 0.0 { max } else { min }), true);
     }
-    if ends.0 == ends.1 {
-        return (Number::Int(0), false);
-    }
     let half = if (ends.1 - ends.0).is_finite() { 1.0 } else { 0.5 };
     let position = (x * half - ends.0 * half) / (ends.1 * half - ends.0 * half);
     let span = max - min;
@@ -138,9 +136,15 @@ pub(super) fn stretched(x: f64, (min, max): (i128, i128), ends: (f64, f64)) -> (
     (Number::Int(scaled + min), false)
 }
 
+/// Returns whether there is a range to stretch. The values of a constant array are rounded and clamped.
+fn is_stretched(ends: (f64, f64)) -> bool {
+    ends.0 < ends.1
+}
+
 /// Returns whether rounding a real element to an integer loses something.
-pub(super) fn has_fraction(x: Number, dst: DType, scaling: Scaling) -> bool {
-    let rounds = limits(dst).is_some() && scaling == Scaling::Clamp;
+pub(super) fn has_fraction(x: Number, dst: DType, scaling: Scaling, ends: (f64, f64)) -> bool {
+    let is_rounded = scaling == Scaling::Clamp || scaling == Scaling::Stretch && !is_stretched(ends);
+    let rounds = limits(dst).is_some() && is_rounded;
     rounds && matches!(x, Number::Float(float) if float.is_finite() && float.fract() != 0.0)
 }
 

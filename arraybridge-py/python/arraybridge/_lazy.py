@@ -21,10 +21,10 @@ __all__: list[str] = []
 WRITTEN = object()
 
 # Objects with one of these are in memory, and are converted as they are. `iloc` marks objects whose
-# `__getitem__` takes labels, `nnz` sparse ones.
+# `__getitem__` takes labels, `nnz` sparse ones, and `mask` masked ones, which a conversion refuses.
 _IN_MEMORY = (
     "__array_interface__", "__array_struct__", "__cuda_array_interface__", "__dlpack__",
-    "iloc", "nnz",
+    "iloc", "nnz", "mask",
 )  # fmt: skip
 
 

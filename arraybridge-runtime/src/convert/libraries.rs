@@ -4,6 +4,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 
 use super::errors;
+use crate::framework::generated::MemoryType;
 use crate::framework::spec::{DType, Framework, Kind};
 use crate::interpreter::classes;
 use crate::interpreter::error::{Error, Result};
@@ -83,6 +84,19 @@ pub(crate) fn meaning(array: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
         }
     }
     Ok(None)
+}
+
+/// Refuses an array of a subclass of NumPy's with a mask or a unit when its elements are written to an array of another
+/// class.
+pub(crate) fn expect_meaning_kept(array: &Bound<'_, PyAny>, out: &Bound<'_, PyAny>) -> Result<()> {
+    if !numpy_array::is_array(array)
+        || numpy_array::is_plain_array(array)
+        || array.get_type().is(out.get_type())
+    {
+        return Ok(());
+    }
+    let numpy = MemoryType::Numpy.framework();
+    meaning(array)?.map_or(Ok(()), |meaning| Err(errors::refused(numpy, &meaning, array)))
 }
 
 /// Refuses a table or a column whose integers became floats that cannot hold them, as with missing values.

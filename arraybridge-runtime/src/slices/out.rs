@@ -83,7 +83,8 @@ impl<'a, 'py> Sink<'a, 'py> {
     ///
     /// # Errors
     ///
-    /// `ValueError` when the whole has another shape; as [`policy::finish`]; what the object raises.
+    /// `ValueError` when the whole has another shape; the error of a refused array when it has a mask or a unit that
+    /// would be lost; as [`policy::finish`]; what the object raises.
     pub fn write(
         &self,
         array: &Bound<'py, PyAny>,
@@ -92,6 +93,7 @@ impl<'a, 'py> Sink<'a, 'py> {
     ) -> Result<()> {
         let py = array.py();
         let host = convert::convert_to(array, MemoryType::Numpy.framework(), &Request::default())?;
+        convert::expect_meaning_kept(&host, &self.out)?;
         let cast = policy::finish(&host, &Lead::default(), self.policy, self.function)?;
         let (whole, index) = (PyTuple::new(py, whole)?, PyTuple::new(py, index)?);
         let arguments = (&self.out, whole, index, cast, self.function);

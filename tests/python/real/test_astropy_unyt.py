@@ -14,13 +14,17 @@ ONES = np.ones((2, 3), "float32")
 MASK = np.array([[True, False, False], [False] * 3])
 
 
+def ones(mask):
+    return np.ones(mask.shape, "float32")
+
+
 def ccd(mask):
-    return nddata.CCDData(ONES, unit="adu", mask=mask)
+    return nddata.CCDData(ones(mask), unit="adu", mask=mask)
 
 
 MASKED = {
-    "Masked": lambda mask: masked.Masked(ONES, mask=mask),
-    "MaskedQuantity": lambda mask: masked.Masked(ONES * u.dimensionless_unscaled, mask=mask),
+    "Masked": lambda mask: masked.Masked(ones(mask), mask=mask),
+    "MaskedQuantity": lambda mask: masked.Masked(ones(mask) * u.dimensionless_unscaled, mask=mask),
     "CCDData": ccd,
 }
 
@@ -29,6 +33,7 @@ MASKED = {
 def test_a_mask_with_something_in_it_is_refused(make):
     torch = pytest.importorskip("torch")
     data, f = make(MASK), ab.torch(lambda x: x)
+    stack, out = make(np.stack([MASK, MASK])), np.zeros((2, 2, 3), "float32")
     for call in (
         lambda: ab.convert(data, "torch"),
         lambda: ab.explain(data, "torch"),
@@ -37,9 +42,16 @@ def test_a_mask_with_something_in_it_is_refused(make):
         lambda: f(x={"a": [data]}),
         lambda: ab.stack_slices([data], "torch"),
         lambda: ab.Tensor(data),
+        lambda: ab.unstack_slices(stack, "torch"),
+        lambda: ab.process_slices(stack, lambda x: x),
+        lambda: ab.process_slices(stack, lambda x: x, out=out),
+        lambda: ab.numpy(lambda x: x, slice_by_slice=True)(stack),
+        lambda: ab.numpy(lambda x: x, slice_by_slice=True)(stack, out=out),
+        lambda: ab.numpy(lambda x: x, tiles=(2, 2))(data),
     ):
         with pytest.raises(ab.UnsupportedArrayError, match="masked"):
             call()
+    assert not out.any()
     assert ab.convert(make(np.zeros_like(MASK)), "torch").equal(torch.ones(2, 3))
 
 
@@ -62,6 +74,14 @@ def test_a_unit_is_kept_or_refused_whatever_the_dtype(make, is_kept, dtype):
     with pytest.raises(ab.UnsupportedArrayError, match="in the unit m .pass its value"):
         ab.torch(lambda x: x)(length)
     assert ab.convert(length.value, "torch").sum() == 6
+    # The values would be written without the unit, except to an array that has one itself.
+    out = np.zeros((2, 3), dtype)
+    with pytest.raises(ab.UnsupportedArrayError, match="in the unit m .pass its value"):
+        ab.numpy(lambda x: x, tiles=(2, 2))(length, out=out)
+    assert not out.any()
+    out = make(out)
+    assert ab.numpy(lambda x: x, tiles=(2, 2))(length, out=out) is out
+    assert (out == length).all()
 
 
 def test_what_has_no_dimension_is_a_number():

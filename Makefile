@@ -51,8 +51,9 @@ RAY_STAMP := $(call stamp,$(RAY_VENV),examples/ray/requirements.txt)
 OPENCL_ENV := build/opencl.env
 with_opencl = set -a; source $(OPENCL_ENV); set +a;
 
-# The tests that convert between frameworks or read foreign memory, where shortcuts are used.
-CONVERSIONS := convert declared dlpack rust slices
+# The tests of what shortcuts take the place of: reading the memory of an array, and making an array of it.
+WITHOUT_SHORTCUTS := $(addprefix convert/test_,committed crashes detect errors explain lifetime matrix policy property \
+	shared sharing special*) declared/test_declared dlpack/test_* rust/test_claims rust/test_rust_functions slices/test_slices
 
 # Two processes, with each file in one of them. Each loads all frameworks, which takes 2 GB.
 PYTEST := -m pytest -n 2 --dist loadfile
@@ -196,7 +197,7 @@ $(CUPY)/.stamp: $(TEST_STAMP)
 
 test-without-shortcuts: wheel $(OPENCL_ENV) ## the Python tests of conversions, with ARRAYBRIDGE_FAST=0
 	@$(with_opencl) ARRAYBRIDGE_FAST=0 \
-	$(VENV)/bin/python $(PYTEST) $(CONVERSIONS:%=tests/python/%)
+	$(VENV)/bin/python $(PYTEST) $(WITHOUT_SHORTCUTS:%=tests/python/%.py)
 
 OLDEST := $(addprefix convert/test_,matrix special* sharing policy fast) declared/test_declared \
 	declared/test_end_of_process tables/test_signatures slices/test_slices

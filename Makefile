@@ -243,7 +243,8 @@ gpu-wheel: $(GPU_STAMP)
 SIMULATED_CUDA := build/simulated_cuda
 SIMULATED_TESTS := tests/simulated_cuda tests/python/device/test_gpu.py tests/python/device/test_gpu_functions.py \
 	tests/python/device/test_streams.py
-with_simulated_cuda = SIMULATED_CUDA=$(CURDIR)/$(SIMULATED_CUDA) \
+# The wheels are installed without bytecode. Python keeps that of the modules that are imported.
+with_simulated_cuda = PYTHONDONTWRITEBYTECODE= SIMULATED_CUDA=$(CURDIR)/$(SIMULATED_CUDA) \
 	PYTHONPATH=$(CURDIR)/tests/simulated_cuda/site:$(CURDIR)/tests/simulated_cuda $(SIMULATED_VENV)/bin/python
 
 # Takes seconds, and nothing where it is newer than its sources.
@@ -260,7 +261,7 @@ test-simulated-gpu: simulated-cuda ## the tests that need a GPU, on two simulate
 	@echo "simulated CUDA: real PyTorch, CuPy and JAX on two devices whose memory is host memory"
 	@$(MAKE) simulated-wheel
 	@status=0; ARRAYBRIDGE_REQUIRE="numpy torch cupy jax" $(simulated_extension) \
-	$(with_simulated_cuda) $(PYTEST) -p plugin -m gpu -q $(SIMULATED_TESTS) $(SIMULATED) || status=$$?; \
+	$(with_simulated_cuda) $(PYTEST) --dist worksteal -p plugin -p no:logging -m gpu -q $(SIMULATED_TESTS) $(SIMULATED) || status=$$?; \
 	echo "simulated CUDA: this was a simulation, and is no evidence about a device"; exit $$status
 
 simulated-calls: simulated-cuda simulated-wheel ## write the table of CUDA calls in docs/simulated-gpu.md

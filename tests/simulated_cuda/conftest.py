@@ -1,5 +1,6 @@
 """The tests of this folder need two CUDA devices, simulated or real."""
 
+import gc
 import os
 import pathlib
 
@@ -32,6 +33,12 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if FOLDER in item.path.parents:
             item.add_marker(pytest.mark.gpu)
+
+
+def pytest_collection_finish():
+    # Without the frameworks' own objects and the tests, a collection takes milliseconds.
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -67,6 +67,8 @@ Machine::Machine()
             fprintf(stderr, "simulated CUDA: no room for %zu bytes of device memory\n", memory);
             abort();
         }
+        // Each piece of work opens and closes all of it, which is quick where pages are huge.
+        madvise(got, memory, MADV_HUGEPAGE);
         base[device] = (Address)got;
         holes[device][(Address)got] = memory;
         primary[device] = {device};

@@ -5,6 +5,7 @@ import fnmatch
 import json
 import re
 import sys
+import threading
 
 import arraybridge as ab
 import bridges
@@ -118,8 +119,8 @@ CONVERTED = {"why": "sparse", "array": "module.eye(2)"}
         ("torch", {"copy": "data.numpy()"}, "copy", "copy", "the copy is a"),
         ("torch", {"copy": "data.add(1)"}, "copy", "copy", "instead of bool"),
         ("jax", {"to_numpy": "data.tolist()"}, "to_numpy", "to_numpy", "not a NumPy array"),
-        ("torch", {"immutable": True, "to_numpy": "data.numpy()"}, "to_numpy", "to_numpy",
-         "writable views"),
+        ("torch", {"immutable": True, "to_numpy": "data.numpy()"}, "to_numpy", "immutable",
+         "views that can be written to"),
         ("torch", {"from_numpy": "module.from_numpy(data)"}, "from_numpy", "from_numpy",
          "after a write to the source"),
         ("torch", {"version": "data.ndim"}, "version", "version", "before a write"),
@@ -155,6 +156,148 @@ def test_a_lie_is_found_with_the_key_that_tells_it(name, changes, case, key, wor
     found = outcome(lying(name, **changes), case)
     assert isinstance(found, Lie), found
     assert found.key == key and (words in str(found)), (found.key, found)
+
+
+class Box:
+    """An array of a framework that says the dtype of its arrays, and of whose shape one may ask."""
+
+    def __init__(self, values, says=None):
+        self.values, self.dtype = values, values.dtype
+        if says is not None:
+            self.shape = says
+
+
+def three_axes(data):
+    if data.ndim != 3:
+        raise ValueError("three axes, please")
+    return Box(data.copy())
+
+
+def squeezed(data):
+    return Box(data.squeeze(-1).copy() if data.ndim and data.shape[-1] == 1 else data.copy())
+
+
+def first(data):
+    one = data.reshape(-1)[:1].copy()
+    return Box(one, one.shape)
+
+
+def no_bytes(data):
+    if data.dtype == "uint8":
+        raise TypeError("no bytes")
+    return Box(data.copy())
+
+
+def fails(data):
+    raise OSError("no licence")
+
+
+LIVE = []
+
+
+def start():
+    """Set the framework up, which ends what was there."""
+    for box in LIVE:
+        box.values = box.values[:0]
+    LIVE.clear()
+
+
+def live(data):
+    LIVE.append(Box(data.copy()))
+    return LIVE[-1]
+
+
+def boxes(**changes):
+    """The table of a framework whose module is this file."""
+    keys = {
+        "title": "Boxes", "module": __name__, "classes": [f"{__name__}.Box"], "memory": "host",
+        "dtypes": ["uint8", "int32", "float32"], "dtype": "numpy.dtype(name)",
+        "from_numpy": "module.Box(data.copy())", "to_numpy": "data.values.copy()",
+    }  # fmt: skip
+    return Table("boxes", {**keys, **changes})
+
+
+UNITS = {"copy": "module.Box(data.values.copy())"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "words"),
+    [
+        ({"from_numpy": "module.three_axes(data)"}, "ndim", "from_numpy: ValueError: three axes"),
+        ({"from_numpy": "module.Box(numpy.atleast_3d(data).copy())"}, "ndim", "the shape is"),
+        ({"to_numpy": "data.values.astype('f8')"}, "to_numpy", "float64 instead of"),
+        ({"to_numpy": "data.values[0]", "shape_of": "data.values.shape"}, "to_numpy", "the shape"),
+        ({"from_numpy": "module.first(data)"}, "from_numpy", "the shape"),
+        ({"from_numpy": "module.Box(data.astype('f8'))"}, "dtypes", "float64 instead of"),
+        ({"from_numpy": "module.fails(data)"}, "from_numpy", "OSError: no licence"),
+        ({"to_numpy": "module.fails(data)"}, "to_numpy", "OSError: no licence"),
+    ],
+)
+def test_no_consequence_of_a_mistake_is_blamed_on_another_key(changes, key, words):
+    """Cases of many kinds need an array. The key is that which makes it wrong."""
+    table = boxes(**UNITS, **changes)
+    alone = {name: case for name, _, case in claims.cases(table)}
+    both = [between.Pair(table, *ends) for ends in ((KNOWN["numpy"], table), (table, table))]
+    cases = [alone[name] for name in ("ndim", "align", "memory is kept")]
+    cases += [lambda pair=pair: pair.check_dtype("float32") for pair in both]
+    cases += [each for pair in both for each in (pair.check_lifetime, pair.check_thread)]
+    cases += [pair.check_declared for pair in both]
+    if key != "ndim":
+        cases += [alone[name] for name in ("dtype uint8", "dtype float32", "empty", "from_numpy")]
+        cases += [lambda: between.check_slices(table, KNOWN["numpy"], "float32")]
+    cases += [lambda: between.check_cast(table, KNOWN["numpy"], "float32", "int32")]
+    for case in cases:
+        with pytest.raises(Lie) as found:
+            case()
+        assert found.value.key == key and words in str(found.value), (case, found.value)
+        assert "Lie" not in str(found.value)
+
+
+def test_a_dtype_that_fails_alone_is_at_fault_and_not_the_way_in():
+    table = boxes(from_numpy="module.no_bytes(data)")
+    for shape in ((2, 3, 4), (5,)):
+        with pytest.raises(Lie, match="uint8: from_numpy: TypeError: no bytes") as found:
+            tables.carry(table, np.ones(shape, "uint8"))
+        assert found.value.key == "dtypes"
+        tables.carry(table, np.ones(shape, "int32"))
+    with pytest.raises(Lie, match="in and out: the shape") as found:
+        tables.carry(boxes(to_numpy="data.values.reshape(-1, 4)"), np.ones((0, 3, 4), "int32"))
+    assert found.value.key == "to_numpy"
+
+
+def test_the_numbers_of_axes_that_work_are_listed():
+    table = boxes(from_numpy="module.three_axes(data)")
+    found = outcome(table, "ndim")
+    assert found.key == "ndim" and str(found).endswith("three axes, please; 3 work"), found
+    found = outcome(boxes(from_numpy="module.squeezed(data)"), "ndim")
+    assert "the shape is (3,) instead of (3, 1); 0 to 1 work" in str(found), found
+    assert claims.spans([0, 2, 3, 4, 6]) == "0, 2 to 4, 6"
+
+
+def test_an_import_that_copies_is_not_said_to_have_wrong_strides_or_alignment():
+    copies = {"import": {"op": "module.Box(array.copy())"}, "to_numpy": "data.values"}
+    for least in (0, 2):
+        table = boxes(**copies, ndim=[least, 9])
+        found = {name: outcome(table, name) for name, _, _ in claims.import_cases(table)}
+        wrong = {name: lie.key for name, lie in found.items() if isinstance(lie, Lie)}
+        assert wrong == {"import shares": "import.shares"}, found
+
+
+def test_an_import_without_float32_is_checked_with_a_dtype_that_it_has():
+    for dtype in ("int8", "bool", "int32"):
+        op = {"import": {"op": "module.Box(array)", "strides": "any"}, "to_numpy": "data.values"}
+        table = boxes(**op, dtypes=[dtype], ndim=[2, 9])
+        found = {name: outcome(table, name) for name, _, _ in claims.import_cases(table)}
+        assert not any(isinstance(lie, Lie) for lie in found.values()), (dtype, found)
+
+
+def test_an_init_that_ends_the_arrays_of_the_program_is_found():
+    keys = {"init": "module.start()", "from_numpy": "module.live(data)"}
+    found = outcome(boxes(**keys), "init twice")
+    assert found.key == "initialized" and "breaks arrays" in str(found), found
+    cases = [name for name, _, _ in claims.cases(boxes(**keys, initialized="module.LIVE"))]
+    assert "init twice" not in cases
+    assert outcome(boxes(init="module.start()"), "init twice") is None
 
 
 def test_an_error_about_the_table_is_reported_with_its_own_key():
@@ -302,9 +445,12 @@ def test_a_source_that_is_released_too_early_is_found(wrong):
 
 def test_a_result_that_cannot_be_used_in_another_thread_is_found(monkeypatch):
     def here_alone(array, dtype):
-        raise RuntimeError("made in another thread")
+        if threading.current_thread() is not threading.main_thread():
+            raise RuntimeError("made in another thread")
+        return read(array, dtype)
 
     lazy = lying("torch")
+    read = lazy.read
     monkeypatch.setattr(lazy, "read", here_alone)
     with pytest.raises(Lie, match="made in another thread") as found:
         between.Pair(lazy, KNOWN["numpy"], lazy).check_thread()

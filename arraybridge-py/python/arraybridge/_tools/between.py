@@ -20,8 +20,8 @@ import arraybridge
 import numpy
 
 from .child import reporter
-from .claims import error_of, key_of, missing, run, set_up, words
-from .tables import Lie, Table, bits, same, sample, tables
+from .claims import error_of, key_of, missing, run, set_up
+from .tables import Lie, Table, bits, carry, same, sample, tables, words
 
 __all__ = ["cases"]
 
@@ -69,6 +69,8 @@ class Pair:
             if not self.takes(self.source, native):
                 continue
             expected = change(native)
+            if self.takes(self.checked, native):
+                carry(self.checked, native)
             try:
                 x = change(self.source.make(native))
                 if self.source.name != "numpy":
@@ -165,6 +167,7 @@ class Pair:
         dtype = self.checked.plain_dtype() if self.checked.plain_dtype() in both else both[0]
         least = max(self.source.get("ndim", [0, 64])[0], self.target.get("ndim", [0, 64])[0], 1)
         native = sample(dtype, (*(1,) * (least - 1), 5000))
+        carry(self.checked, native)
         return self.source.make(native), native, dtype
 
     def check_lifetime(self) -> str | None:
@@ -232,6 +235,7 @@ class Pair:
 def check_slices(table: Table, other: Table, dtype: str) -> str | None:
     """Slices of the other framework as a stack of the checked one, and a stack as slices."""
     native = sample(dtype, (3, 4, 5))
+    carry(table, native)
     stack = arraybridge.stack_slices([other.make(each) for each in native], table.name, 0)
     same(table.read(stack, dtype), native, "array.stack", "stack_slices")
     parts = arraybridge.unstack_slices(other.make(native), table.name, 0)
@@ -247,6 +251,7 @@ def check_cast(table: Table, other: Table, dtype: str, to: str) -> str | None:
     values = numpy.array([[0.0, 1.0, 2.5, 3.5, 100.0, 200.0]] * 2).astype(dtype)
     if min(each.get("ndim", [0, 64])[1] for each in (table, other)) < 2:
         values = values[0]
+    carry(table, values)
     expected = arraybridge.convert(values, "numpy", dtype=to)
     plain = numpy.rint(values).astype(to) if dtype.startswith("float") else values.astype(to)
     if bits(expected) != bits(plain):

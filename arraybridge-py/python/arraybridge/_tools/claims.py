@@ -6,6 +6,7 @@ the exported DLPack structures show the behaviour of the framework.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import importlib
@@ -31,11 +32,14 @@ from .tables import (
     Lie,
     Table,
     bits,
+    blaming,
+    carry,
     named_key,
     producer,
     same,
     sample,
     tables,
+    words,
 )
 
 __all__ = ["cases"]
@@ -54,6 +58,8 @@ class Note(Exception):  # noqa: N818
 def cases(table: Table) -> Iterator[Case]:
     """Return the checks of a framework."""
     yield "module", "module", lambda: str(getattr(table.module, "__version__", "")) or None
+    if table.get("init") and not table.get("initialized"):
+        yield "init twice", "initialized", functools.partial(check_init, table)
     yield "classes", "classes", functools.partial(check_classes, table)
     for dtype in table.dtypes:
         yield f"dtype {dtype}", "dtypes", functools.partial(check_dtype, table, dtype)
@@ -88,6 +94,19 @@ def some(table: Table, dtype: str = "") -> tuple[Any, numpy.ndarray]:
     return table.make(native), native
 
 
+def check_init(table: Table) -> str | None:
+    """A program may have set the framework up, and have arrays, before arraybridge does it."""
+    array, native = some(table)
+    with blaming("init"):
+        table.evaluate("init", table.get("init"))
+    try:
+        same(table.read(array, str(native.dtype)), native, "initialized", "the array")
+    except Exception as error:
+        remedy = "say in `initialized` how to see that the program has done it"
+        raise Lie("initialized", f"init twice breaks arrays ({words(error)}); {remedy}") from error
+    return None
+
+
 def check_classes(table: Table) -> str | None:
     array, _ = some(table)
     found = [f"{each.__module__}.{each.__qualname__}" for each in type(array).__mro__]
@@ -109,8 +128,8 @@ def check_dtype(table: Table, dtype: str) -> str | None:
         raise Lie("dtypes" if dtype in EXTENDED else "dtype", words(error)) from error
     if dtype in missing(table):
         return f"missing now: {missing(table)[dtype]}"
+    carry(table, sample(dtype, table.plain_shape()))
     array, native = some(table, dtype)
-    same(table.read(array, dtype), native, "dtypes", dtype)
     found = table.dtype_of(array)
     is_said = table.get("dtype_of") or (found is not None and table.get("dtype") != "name")
     if is_said and found != expected:
@@ -160,6 +179,7 @@ def check_kept(table: Table) -> str | None:
     if table.name in KNOWN or table.get("memory") == "accelerator":
         return None
     native = sample(table.plain_dtype(), (*(1,) * (table.get("ndim", [0, 1])[0] - 1), 5000))
+    carry(table, native)
     array = table.own(native)
     if array is None:
         return "nothing makes memory of the framework's own; add check.make to have it checked"
@@ -188,11 +208,6 @@ def key_of(error: BaseException, key: str) -> str:
     """Return the key that an error names, if it is about the table; else the given one."""
     is_about_it = isinstance(error, arraybridge.FrameworkTableError)
     return (named_key(str(error)) if is_about_it else "") or key
-
-
-def words(error: BaseException) -> str:
-    lines = [line for line in str(error).strip().splitlines() if line.strip()] or [""]
-    return f"{type(error).__name__}: {lines[0].strip()[:200]}".removesuffix(": ")
 
 
 def left_out(table: Table, dtype: str) -> str | None:
@@ -225,22 +240,22 @@ def check_no_dlpack(table: Table, dtype: str) -> str | None:
 def check_ndim(table: Table) -> str | None:
     least, most = table.get("ndim", [0, 64])
     dtype = table.plain_dtype()
+    carry(table, sample(dtype, table.plain_shape()))
 
     def problem(axes: int) -> str:
-        native = sample(dtype, (1,) * (axes - 1) + (3,) if axes else ())
-        try:
-            same(table.read(table.make(native), dtype), native, "ndim", "the array")
-        except Lie as lie:
-            return str(lie)
-        except Exception as error:
-            return words(error)
+        for shape in {(1,) * (axes - 1) + (3,), (3,) + (1,) * (axes - 1)} if axes else {()}:
+            native = sample(dtype, shape)
+            try:
+                same(table.read(table.make(native), dtype), native, "ndim", "the array")
+            except Exception as error:
+                return words(error)
         return ""
 
     for axes in sorted({least, min(least + 1, most), min(9, most), min(32, most), most}):
         found = problem(axes)
         if found:
-            right = [each for each in range(axes) if not problem(each)]
-            work = f"; {right[0]} to {right[-1]} work" if right else ""
+            right = [each for each in range(max(axes, min(most, 9) + 1)) if not problem(each)]
+            work = f"; {spans(right)} work" if right else ""
             raise Lie("ndim", f"{axes} axes: {found}{work}")
     for axes in {least - 1, most + 1} - {-1, 65}:
         if not problem(axes):
@@ -248,7 +263,16 @@ def check_ndim(table: Table) -> str | None:
     return None
 
 
+def spans(numbers: Sequence[int]) -> str:
+    """Sorted numbers in words: "0, 2 to 4"."""
+    starts = [each for each in numbers if each - 1 not in numbers]
+    ends = [each for each in numbers if each + 1 not in numbers]
+    both = zip(starts, ends, strict=True)
+    return ", ".join(f"{start} to {end}" if end > start else str(start) for start, end in both)
+
+
 def check_empty(table: Table) -> str | None:
+    carry(table, sample(table.plain_dtype(), table.plain_shape()))
     shape = (0, *table.plain_shape()[1:])
     native = numpy.zeros(shape, table.plain_dtype())
     try:
@@ -282,6 +306,7 @@ def check_align(table: Table) -> str | None:
         native = sample(
             table.plain_dtype(), (size,) if table.get("ndim", [0, 1])[0] < 2 else (1, size)
         )
+        carry(table, native)
         kept.append(table.make(native))
         address = table.address(kept[-1])
         if address is not None and address % align:
@@ -359,11 +384,23 @@ def check_strides(table: Table, kind: str) -> str | None:
     if not table.get("import.shares", True):
         return None
     shares = table.address(array) == native.__array_interface__["data"][0]
-    if claimed and not shares and table.address(array) is not None:
+    if claimed and not shares and table.address(array) is not None and imports_share(table):
         raise Lie("import.strides", f"{kind} strides are copied, so the table promises too much")
     if not claimed and shares:
         raise Note(f"{kind} strides are shared and read right; strides could be wider")
     return None
+
+
+def imports_share(table: Table) -> bool:
+    """Whether the import shares memory of the plainest kind. If not, `import.shares` is wrong."""
+    native = flat(table)
+    return table.address(table.bring(native)) == native.ctypes.data
+
+
+def flat(table: Table, at: int = 0, size: int = 64) -> numpy.ndarray:
+    """Aligned values of a dtype that the table imports, along one axis of as many as it needs."""
+    dtype = table.plain_dtype([each for each in table.dtypes if table.uses_dlpack(each, "import")])
+    return aligned(at, size, dtype).reshape((1,) * (table.get("ndim", [0, 1])[0] - 1) + (size,))
 
 
 def aligned(at: int, size: int = 64, dtype: str = "float32") -> numpy.ndarray:
@@ -380,17 +417,19 @@ def check_unaligned(table: Table) -> str | None:
     align = table.get("import.align", 1)
     shared_at = []
     for at in (0, 64, 32, 16, 8, 4):
-        native = aligned(at)
+        native = flat(table, at)
         if at % align:
             continue
         try:
             array = table.bring(native)
-            same(table.read(array, "float32"), native, "import.align", f"{at} bytes off")
+            same(table.read(array, str(native.dtype)), native, "import.align", f"{at} bytes off")
         except Exception as error:
             raise Lie("import.align", f"{at} bytes off: {words(error)}") from error
         if table.get("import.shares", True) and table.address(array) not in (
             None, native.ctypes.data,
         ):  # fmt: skip
+            if not imports_share(table):
+                return "no memory is shared"
             low = at & -at
             raise Lie("import.align", f"memory aligned to {low} bytes is copied; align = {2 * low}")
         shared_at.append(at)
@@ -400,7 +439,7 @@ def check_unaligned(table: Table) -> str | None:
 def check_flag(table: Table) -> str | None:
     claimed = table.get("import.read_only", False)
     refused_by_table = table.get("import.writable_only", False)
-    native = aligned(0)
+    native = flat(table)
     native.flags.writeable = False
     before = native.copy()
     try:
@@ -430,11 +469,12 @@ def check_flag(table: Table) -> str | None:
 
 
 def check_shares(table: Table) -> str | None:
-    native = aligned(0)
+    native = flat(table)
+    dtype = str(native.dtype)
     array = table.bring(native)
-    before = table.read(array, "float32")
-    native[0] = 77
-    follows = bool((table.read(array, "float32") != before).any())
+    before = table.read(array, dtype)
+    native[...] = 77
+    follows = bool((table.read(array, dtype) != before).any())
     if table.name in KNOWN and table.name not in MUTABLE:  # they may remember what they have read
         follows = table.address(array) == native.ctypes.data
     if follows != table.get("import.shares", True):
@@ -444,13 +484,14 @@ def check_shares(table: Table) -> str | None:
 
 
 def check_keeps(table: Table) -> str | None:
-    native = aligned(0, 4096)
+    native = flat(table, size=4096)
     expected = native.copy()
     array = table.bring(native)
     del native
     gc.collect()
-    churn = [numpy.full(4096, 9, "float32") for _ in range(200)]
-    same(table.read(array, "float32"), expected, "import.op", "after the source was deleted")
+    churn = [numpy.full_like(expected, 9) for _ in range(200)]
+    found = table.read(array, str(expected.dtype))
+    same(found, expected, "import.op", "after the source was deleted")
     del churn
     return None
 
@@ -508,27 +549,29 @@ def check_copy(table: Table) -> str | None:
 
 def check_to_numpy(table: Table) -> str | None:
     dtypes = [dtype for dtype in table.dtypes if not table.uses_dlpack(dtype, "export")]
-    if not dtypes:
-        dtypes = [table.plain_dtype()]
-    array, native = some(table, dtypes[0])
+    dtype = table.plain_dtype(dtypes)
+    array, native = some(table, dtype)
     got = table.run("to_numpy", data=array)
     if not isinstance(got, numpy.ndarray):
         raise Lie("to_numpy", f"it gives a {type(got)} and not a NumPy array")
-    same(got, native, "to_numpy", dtypes[0])
+    same(got, native, "to_numpy", dtype)
     again = table.run("to_numpy", data=array)
     shares = bool(got.size) and numpy.shares_memory(got, again)
     if shares and table.get("immutable", False) and got.flags.writeable:
-        raise Lie("to_numpy", "it gives writable views of an immutable array")
+        words = "immutable = true, and `to_numpy` gives views that can be written to"
+        raise Lie("immutable", words)
     return "a view" if shares else "a copy"
 
 
 def check_from_numpy(table: Table) -> str | None:
     dtypes = [dtype for dtype in table.dtypes if not table.uses_dlpack(dtype, "import")]
     native = sample(table.plain_dtype(dtypes), table.plain_shape())
+    carry(table, native)
     expected = native.copy()
     made = table.upload(native)
     native[...] = 0
-    same(table.read(made, str(native.dtype)), expected, "from_numpy", "after a write to the source")
+    after = "after a write to the source (it has to copy)"
+    same(table.read(made, str(native.dtype)), expected, "from_numpy", after)
     return None
 
 
@@ -869,6 +912,10 @@ def set_up(table: Table) -> None:
 
 def _main(name: str, over: str) -> None:
     report, table = reporter(), tables()[name]
+    if table.get("init") and not table.get("initialized"):
+        # arraybridge sets the framework up as well. It has to be done before there are arrays.
+        with contextlib.suppress(Exception):
+            arraybridge.explain(sample(table.plain_dtype(), table.plain_shape()), name)
     set_up(table)
     run(cases(table), json.loads(over), report)
 

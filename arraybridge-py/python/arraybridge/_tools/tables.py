@@ -11,7 +11,7 @@ import importlib
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -38,6 +38,24 @@ class Lie(AssertionError):
     def __init__(self, key: str, words: str) -> None:
         super().__init__(words)
         self.key = key
+
+
+def words(error: BaseException) -> str:
+    """The first line of an error, after its class; of a `Lie`, what it says."""
+    lines = [line for line in str(error).strip().splitlines() if line.strip()] or [""]
+    said = lines[0].strip()[:200]
+    return said if isinstance(error, Lie) else f"{type(error).__name__}: {said}".removesuffix(": ")
+
+
+@contextlib.contextmanager
+def blaming(key: str) -> Iterator[None]:
+    """Blame a key for an error that does not name one."""
+    try:
+        yield
+    except Lie:
+        raise
+    except Exception as error:
+        raise Lie(key, f"{key}: {words(error)}") from error
 
 
 def named_key(text: str) -> str:
@@ -149,6 +167,16 @@ class Table:
         has = self.get("import") is not None if way == "import" else self.exports()
         return has and dtype not in without
 
+    def way_in(self, dtype: str) -> str:
+        """The key that makes arrays of a dtype."""
+        uploads = self.get("from_numpy") and not self.uses_dlpack(dtype, "import")
+        return "from_numpy" if uploads else "import.op"
+
+    def way_out(self, dtype: str) -> str:
+        """The key that reads arrays of a dtype."""
+        exported = self.uses_dlpack(dtype, "export") or not self.get("to_numpy")
+        return "export.op" if exported else "to_numpy"
+
     def exports(self) -> bool:
         """Whether arrays are exported: a framework that imports by DLPack exports by it too."""
         if self.get("export") is not None:
@@ -162,9 +190,11 @@ class Table:
         if self.name == "numpy" or (self.name in arrays.KNOWN and dtype in STANDARD):
             return arrays.make(self.name, native, arrays.places(self.name)[0])
         native = aligned_copy(native)
-        if self.get("from_numpy") and not self.uses_dlpack(dtype, "import"):
-            return self.upload(native)
-        made = self.bring(producer(native))
+        key = self.way_in(dtype)
+        with blaming(key):
+            if key == "from_numpy":
+                return self.upload(native)
+            made = self.bring(producer(native))
         if self.get("import.shares", True) and self.get("copy"):
             with contextlib.suppress(Exception):  # for this dtype; the case "copy" says so
                 return self.run("copy", data=made)
@@ -204,8 +234,20 @@ class Table:
         """What the framework's own export describes."""
         return exported(self.capsule(array))
 
+    def shape_of(self, array: Any) -> tuple[int, ...] | None:
+        """What the framework says is the shape of an array; None if it says nothing."""
+        try:
+            found = self.run("shape_of", data=array) if self.get("shape_of") else array.shape
+            return tuple(found)
+        except Exception:
+            return None
+
     def read(self, array: Any, dtype: str) -> numpy.ndarray:
         """The values, by the framework's own functions or the structure that it exports."""
+        with blaming(self.way_out(dtype)):
+            return self._read(array, dtype)
+
+    def _read(self, array: Any, dtype: str) -> numpy.ndarray:
         self.wait(array)
         if self.name == "numpy" or (self.name in arrays.KNOWN and dtype in STANDARD):
             return numpy.array(arrays.read(self.name, array))
@@ -242,6 +284,56 @@ class Table:
         views = [self.run("to_numpy", data=array) for _ in range(2)]
         first, second = (view.__array_interface__["data"][0] for view in views)
         return first if first == second else None
+
+
+def carry(table: Table, native: numpy.ndarray) -> None:
+    """Raise a `Lie` unless values come into the framework and out again by the table's own keys.
+
+    If values of the usual shape get further, the number of axes (or of elements) is at fault, and
+    if values of the usual dtype do, the dtype is. Otherwise it is the key of the step that failed.
+    """
+    dtype, shape, plain = str(native.dtype), table.plain_shape(), table.plain_dtype()
+    at, lie = _trip(table, native)
+    if lie is None:
+        return
+    is_unusual = native.ndim != len(shape) or not native.size
+    if is_unusual and _trip(table, sample(dtype, shape))[0] > at:
+        axes = f"{native.ndim} axes: " if native.size else ""
+        raise Lie("ndim" if native.size else "empty", f"{axes}{lie}") from lie
+    if dtype != plain and _trip(table, sample(plain, shape))[0] > at:
+        raise Lie("dtypes", f"{dtype}: {lie}") from lie
+    raise lie
+
+
+# The steps of `_trip`.
+MAKE, READ, DTYPE, SHAPE, VALUES, DONE = range(6)
+
+
+def _trip(table: Table, native: numpy.ndarray) -> tuple[int, Lie | None]:
+    """Bring values in and out. Return the step that failed, and its mistake."""
+    dtype = str(native.dtype)
+    into, out = table.way_in(dtype), table.way_out(dtype)
+    at = MAKE
+    try:
+        array = table.make(native)
+        at = READ
+        got = table.read(array, dtype)
+    except Exception as error:
+        key = into if at == MAKE else out
+        return at, error if isinstance(error, Lie) else Lie(key, f"{key}: {words(error)}")
+    try:
+        same(got, native, into, "in and out")
+    except Lie as lie:
+        # What the framework says of its array tells which of the two steps changed it.
+        if str(got.dtype) != dtype:
+            with contextlib.suppress(Exception):
+                lie.key = out if table.dtype_of(array) == table.dtype(dtype) else "dtypes"
+            return DTYPE, lie
+        if got.shape != native.shape:
+            lie.key = into if table.shape_of(array) == got.shape else out
+            return SHAPE, lie
+        return VALUES, lie
+    return DONE, None
 
 
 def aligned_copy(array: numpy.ndarray) -> numpy.ndarray:
@@ -284,18 +376,19 @@ def bits(array: numpy.ndarray) -> bytes:
     return array.tobytes()
 
 
-def same(got: numpy.ndarray, expected: numpy.ndarray, key: str, words: str) -> None:
+def same(got: numpy.ndarray, expected: numpy.ndarray, key: str, what: str) -> None:
     """Raise unless dtype, shape and values agree."""
+    about = f"{what}: " if what else ""
     if str(got.dtype) != str(expected.dtype):
-        raise Lie(key, f"{words}: the dtype is {got.dtype} instead of {expected.dtype}")
+        raise Lie(key, f"{about}the dtype is {got.dtype} instead of {expected.dtype}")
     if got.shape != expected.shape:
-        raise Lie(key, f"{words}: the shape is {got.shape} instead of {expected.shape}")
+        raise Lie(key, f"{about}the shape is {got.shape} instead of {expected.shape}")
     if bits(got) != bits(expected):
         wrong = numpy.count_nonzero(~((got == expected) | ((got != got) & (expected != expected))))
         example = f"{got.ravel()[:4].tolist()} instead of {expected.ravel()[:4].tolist()}"
         equal = "a true has another byte than 1" if got.dtype == bool else "zeros lose their sign"
-        what = f"{wrong} of {got.size} values are wrong" if wrong else equal
-        raise Lie(key, f"{words}: {what}: {example} ...")
+        how = f"{wrong} of {got.size} values are wrong" if wrong else equal
+        raise Lie(key, f"{about}{how}: {example} ...")
 
 
 def sample(dtype: str, shape: tuple[int, ...]) -> numpy.ndarray:

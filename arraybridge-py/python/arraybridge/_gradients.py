@@ -493,6 +493,10 @@ class Pushforward(_Derived):
         push = _LIBRARIES[self.framework].push
         return push(self.inner, arrays[:count], arrays[count:]), list
 
+    def described(self, arrays: Sequence[Any]) -> tuple[list[tuple[tuple[int, ...], str]], Any]:
+        found, _ = self.inner.described(arrays[: len(self.inner.mask)])
+        return [(shape, name) for shape, name in found if name.startswith(_INEXACT)], list
+
 
 class _Form:
     """Gives results the form that the function returned."""

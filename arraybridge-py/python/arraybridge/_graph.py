@@ -143,10 +143,16 @@ def _leave() -> bool:
     global _unseen
     from torch._dynamo import decorators, disable
 
+    from . import _gradients
+
     decorators.skip(outside)
     if _unseen is _called:
         # To hide a function takes longer than most calls, so all calls share one.
         _unseen = disable(_called)
+        # PyTorch calls these later, where nothing else hides them.
+        operation = _gradients._torch_operation()
+        for step in ("forward", "setup_context", "backward", "jvp", "vmap"):
+            setattr(operation, step, staticmethod(disable(getattr(operation, step))))
         _watch_dynamo()
     return True
 

@@ -8,10 +8,11 @@ key. Its derivative is a call with another key.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import operator
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ._core import convert  # type: ignore[import-not-found]
@@ -20,6 +21,7 @@ from ._gradients import (
     _OWN,
     Function,
     Pullback,
+    Pushforward,
     _as_positional,
     _Described,
     _is_inexact,
@@ -73,6 +75,13 @@ class _Call:
     def ordered(self, arrays: Sequence[Any]) -> list[Any]:
         return [arrays[at] for at in self.order]
 
+    def spread(self, gradients: Sequence[Any]) -> list[Any]:
+        """Return a gradient, or None, for each array of the operator."""
+        found = iter(gradients)
+        ordered = [next(found) if is_float else None for is_float in self.function.mask]
+        by_place = dict(zip(self.order, ordered, strict=True))
+        return [by_place[at] for at in range(len(self.order))]
+
 
 _CALLS: dict[str, _Call] = {}
 """A compiled program has only the key, so a call stays as long as the process."""
@@ -95,10 +104,15 @@ def plan(
     by_hand = candidate.options.get("vjp")
     if torch.compiler.is_exporting():
         return candidate.refuse("an exported program has no functions of this process")
-    if torch._C._functorch.peek_interpreter_stack() is not None:
-        return candidate.refuse("transformations of torch.func do not reach into an operator")
+    transforms = {each.key() for each in torch._C._functorch.get_interpreter_stack() or ()}
+    kinds = torch._C._functorch.TransformType
+    if transforms & {kinds.Grad, kinds.Jvp}:
+        # The levels of nested transformations are not told apart.
+        carries = (True,) * len(carries)
     if any(carries) and by_hand is None and not candidate.options.get("differentiable"):
         return candidate.refuse("an argument requires a gradient, which ends in this function")
+    if kinds.Jvp in transforms and by_hand is not None:
+        return candidate.refuse("a derivative that is given by hand has no forward mode")
     framework, name = candidate.framework, candidate.name
     if by_hand is None and framework not in _OWN:
         return candidate.refuse("or with defvjp(.., result=..)")
@@ -119,13 +133,12 @@ def plan(
         key = f"{name} {uuid.uuid4().hex}"
         call = _Call(key, _InGraph(parts), order)
     try:
-        for dtype in {*dtypes}:
-            with torch.utils._python_dispatch._disable_current_modes():
+        with _untraced():
+            for dtype in {*dtypes}:
                 lent = _lend_one(torch.zeros(1, dtype=dtype), framework, name)
-            # A call outside the graph gives results the dtype that was narrowed.
-            if not any(carries) and _name(lent.dtype) != _name(dtype):
-                return candidate.refuse(f"{framework} has no {_name(dtype)} at the moment")
-        with torch.utils._python_dispatch._disable_current_modes():
+                # A call outside the graph gives results the dtype that was narrowed.
+                if not any(carries) and _name(lent.dtype) != _name(dtype):
+                    return candidate.refuse(f"{framework} has no {_name(dtype)} at the moment")
             results, form = call.described(own)
         places: list[_Place] = []
         made = template(form([_Place(at) for at in range(len(results))]), places, _Place)
@@ -137,6 +150,16 @@ def plan(
     _operator()
     _PLANS[known] = _CALLS[call.key] = call
     return call.key, made, tuple(place.at for place in places)
+
+
+@contextlib.contextmanager
+def _untraced() -> Iterator[None]:
+    """Have new tensors be plain ones, whatever the compiler traces."""
+    from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    with temporarily_clear_interpreter_stack(), _disable_current_modes():
+        yield
 
 
 # Dynamo calls this while it compiles, and takes the result for a constant.
@@ -236,6 +259,7 @@ def _call_of(key: str) -> _Call:
 def _operator() -> Callable[..., Any]:
     """Return the operator, which is registered at the first use."""
     import torch
+    from torch._functorch.autograd_function import enable_single_level_autograd_function
 
     def home(arrays: Sequence[Any]) -> Any:
         return next(filter(_is_inexact, arrays), arrays[0]).device
@@ -258,42 +282,100 @@ def _operator() -> Callable[..., Any]:
     def fake(key: str, arrays: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         call = _call_of(key)
         given = call.ordered(arrays)
-        with torch.utils._python_dispatch._disable_current_modes():
+        with _untraced():
             promised, _ = call.described(given)
         return [
             torch.empty(shape, dtype=getattr(torch, name), device=home(given))
             for shape, name in promised
         ]
 
-    def save(ctx: Any, inputs: Any, output: Any) -> None:
-        ctx.key, arrays = inputs
-        ctx.save_for_backward(*arrays)
-        ctx.like = [(each.shape, each.dtype, each.device) for each in output]
+    def mapped(info: Any, axes: Any, key: str, arrays: Sequence[Any]) -> Any:
+        """Make the call for each element of a batch."""
+        pairs = [*zip(arrays, axes[1], strict=True)]
+        rows = []
+        for at in range(info.batch_size):
+            part = [array if d is None else array.select(d, at) for array, d in pairs]
+            rows.append(op(key, part))
+        if not rows:
+            part = [a if d is None else a.new_empty(a.movedim(d, 0).shape[1:]) for a, d in pairs]
+            empty = [each.new_empty((0, *each.shape)) for each in fake(key, part)]
+            return empty, [0] * len(empty)
+        columns = [torch.stack(column) for column in zip(*rows, strict=True)]
+        return columns, [0] * len(columns)
 
-    def gradients(ctx: Any, gradients: Sequence[Any]) -> Any:
-        call = _call_of(ctx.key)
-        floats = tuple(dtype.is_floating_point or dtype.is_complex for _, dtype, _ in ctx.like)
-        given = [
-            torch.zeros(shape, dtype=dtype, device=device) if each is None else each
-            for each, (shape, dtype, device) in zip(gradients, ctx.like, strict=True)
-        ]
-        own = [each for each, is_float in zip(given, floats, strict=True) if is_float]
-        arrays = call.ordered(ctx.saved_tensors)
-        key = f"{ctx.key}'{''.join(str(int(each)) for each in floats)}"
+    def derived(key: str, function: Any, arrays: Sequence[Any]) -> list[Any]:
+        """Call a derivative, which has a key of its own."""
         if key not in _CALLS:
-            pullback = Pullback(call.function, floats)
-            _CALLS[key] = _Call(key, pullback, range(len(arrays) + len(own)))
-        found = iter(op(key, [*arrays, *own]))
-        ordered = [next(found) if own else None for own in call.function.mask]
-        by_place = dict(zip(call.order, ordered, strict=True))
-        return None, [by_place[at] for at in range(len(arrays))]
+            _CALLS[key] = _Call(key, function(), range(len(arrays)))
+        return op(key, arrays)
 
-    op = torch.library.custom_op(
-        "arraybridge::call",
-        compute,
-        mutates_args=(),
-        schema="(str key, Tensor[] arrays) -> Tensor[]",
+    class Operation(torch.autograd.function._SingleLevelFunction):
+        """The operator for one level of automatic differentiation.
+
+        Transformations of ``torch.func`` go through levels one after the other, which
+        ``CustomOpDef.register_autograd`` cannot.
+        """
+
+        @staticmethod
+        def forward(state: Any, key: str, *arrays: Any) -> Any:
+            keys, is_recorded, is_pushed = state
+            # PyTorch stops recording for this level, and would for those below it.
+            with (
+                torch.set_grad_enabled(is_recorded),
+                torch.autograd.forward_ad._set_fwd_grad_enabled(is_pushed),
+                torch._C._AutoDispatchBelowAutograd(),
+            ):
+                return (*op.redispatch(keys & torch._C._after_autograd_keyset, key, [*arrays]),)
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            _, ctx.key, *arrays = inputs
+            ctx.floats = tuple(map(_is_inexact, output))
+            ctx.save_for_backward(*arrays)
+            ctx.save_for_forward(*arrays)
+            pairs = zip(output, ctx.floats, strict=True)
+            ctx.mark_non_differentiable(*[each for each, is_float in pairs if not is_float])
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: Any) -> Any:
+            call, floats = _call_of(ctx.key), ctx.floats
+            pairs = zip(gradients, floats, strict=True)
+            given = [each for each, is_float in pairs if is_float]
+            arrays = call.ordered(ctx.saved_tensors)
+            key = f"{ctx.key}'{''.join(str(int(each)) for each in floats)}"
+            found = derived(key, lambda: Pullback(call.function, floats), [*arrays, *given])
+            return None, None, *call.spread(found)
+
+        @staticmethod
+        def jvp(ctx: Any, *tangents: Any) -> Any:
+            call = _call_of(ctx.key)
+            arrays = call.ordered(ctx.saved_tensors)
+            triples = zip(arrays, call.ordered(tangents[2:]), call.function.mask, strict=True)
+            given = [
+                torch.zeros_like(array) if tangent is None else tangent
+                for array, tangent, is_float in triples
+                if is_float
+            ]
+            key = f"{ctx.key}*"
+            found = iter(derived(key, lambda: Pushforward(call.function), [*arrays, *given]))
+            return tuple(next(found) if is_float else None for is_float in ctx.floats)
+
+    def differentiable(keys: Any, key: str, arrays: Sequence[Any]) -> list[Any]:
+        state = keys, torch.is_grad_enabled(), torch._C._is_fwd_grad_enabled()
+        with enable_single_level_autograd_function():
+            return [*Operation.apply(state, key, *arrays)]
+
+    _LIBRARY.append(library := torch.library.Library("arraybridge", "FRAGMENT"))
+    library.define(
+        "call(str key, Tensor[] arrays) -> Tensor[]", tags=torch.Tag.pt2_compliant_tag
     )
-    op.register_fake(fake)
-    op.register_autograd(gradients, setup_context=save)
+    op = torch.ops.arraybridge.call.default
+    library.impl("call", torch._disable_dynamo(compute), "CompositeExplicitAutograd")
+    library.impl("call", differentiable, "Autograd", with_keyset=True)
+    torch.library.register_fake("arraybridge::call", fake, lib=library)
+    torch.library.register_vmap("arraybridge::call", mapped, lib=library)
     return op
+
+
+_LIBRARY: list[Any] = []
+"""PyTorch forgets an operator together with its library."""

@@ -321,6 +321,100 @@ def test_a_gradient_flows_through_an_operator(torch, framework, backend):
     assert torch.autograd.grad(rest, (x, y))[1].tolist() == [0, 0, 0, 0]
 
 
+TRANSFORMED = {
+    "grad": lambda func, f, x: func.grad(lambda x: f(x * 2)["a"])(x[0]),
+    "with others": lambda func, f, x: func.grad_and_value(
+        lambda x: (f(x)["a"], f(x)["b"]), has_aux=True
+    )(x[0]),
+    "grad of grad": lambda func, f, x: func.grad(
+        lambda x: func.grad(lambda x: f(x)["a"])(x).sum()
+    )(x[0]),
+    "vjp": lambda func, f, x: func.vjp(lambda x: f(x)["a"], x[0])[1](x[0, 0])[0],
+    "vmap": lambda func, f, x: func.vmap(func.vmap(lambda x: f(x)["a"]), in_dims=1)(x[None]),
+    "vmap of grad": lambda func, f, x: func.vmap(func.grad(lambda x: f(x)["a"]))(x),
+    "empty": lambda func, f, x: func.vmap(f)(x[:0])["b"][0],
+    "jvp": lambda func, f, x: func.jvp(lambda x: f(x)["a"], (x,), (x + 1,))[1],
+    "hessian": lambda func, f, x: func.hessian(lambda x: f(x)["a"])(x[0]),
+}
+
+
+@pytest.mark.parametrize("framework", ("jax", "tensorflow"))
+@pytest.mark.parametrize("name", TRANSFORMED)
+def test_transformations_reach_into_an_operator(torch, framework, name):
+    """The graph is whole, and values are those of the same in PyTorch alone."""
+    bridges.need(framework)
+
+    def total(x):
+        if framework == "jax":
+            return x.sum()
+        import tensorflow
+
+        return tensorflow.reduce_sum(x)
+
+    function = getattr(ab, framework)(differentiable=True)(
+        lambda x: {"a": total(x * x * x), "b": [x > 0]}
+    )
+    own = lambda x: {"a": (x * x * x).sum(), "b": [x > 0]}  # noqa: E731
+    x = torch.rand(3, 4)
+    expected = TRANSFORMED[name](torch.func, own, x)
+    for backend in ("eager", "aot_eager"):
+        torch.compiler.reset()
+        program = lambda x: TRANSFORMED[name](torch.func, function, x)  # noqa: E731
+        found = torch.compile(program, fullgraph=True, backend=backend)(x)
+        torch.testing.assert_close(found, expected, check_stride=False)
+
+
+def test_a_transformation_is_compiled_for_the_processor(torch):
+    bridges.need("jax")
+    cubed = ab.jax(differentiable=True)(lambda x: (x * x * x).sum())
+    x = torch.rand(3, 4)
+    program = torch.compile(
+        lambda x: torch.func.vmap(torch.func.grad(lambda x: cubed(x * 2) + x.sum()))(x),
+        fullgraph=True,
+    )
+    torch.testing.assert_close(program(x), 24 * x * x + 1)
+
+
+def test_dynamo_reads_no_derivative_of_a_call_outside_the_graph(torch):
+    """A shape that depends on values breaks the graph, and PyTorch calls the derivative later."""
+    bridges.need("jax")
+    large = ab.jax(differentiable=True)(lambda x: x[x > 0.5].sum())
+    x = torch.tensor([0.25, 0.75])
+    for transform in (torch.func.grad, lambda f: lambda x: torch.func.vjp(f, x)[1](x[1] / x[1])[0]):
+        program = torch.compile(lambda x, t=transform: t(lambda x: large(x * 2) + 1)(x))
+        torch.compiler.reset()
+        assert program(x).tolist() == [0, 2]
+
+
+def test_a_transformation_that_cannot_be_is_the_error_of_the_call(torch):
+    bridges.need("jax")
+    grad, jvp = torch.func.grad, torch.func.jvp
+    x = torch.tensor([3.0, 1.0, 2.0])
+    plain = ab.jax(output_type="input")(lambda x: (x * x).sum())
+    ordered = ab.numpy(output_type="input")(lambda x: np.sort(x))
+    ordered.defvjp(
+        lambda x: (np.sort(x), np.argsort(x)),
+        lambda places, gradient: gradient[np.argsort(places)],
+        result=lambda x: x,
+    )
+    programs = (
+        (lambda x: grad(plain)(x), ab.UnsupportedArrayError, "an argument requires a gradient"),
+        (lambda x: jvp(plain, (x,), (x,)), ab.UnsupportedArrayError, "requires a gradient"),
+        (lambda x: jvp(ordered, (x,), (x,)), ab.NotDifferentiableError, "no forward mode"),
+    )
+    for program, error, why in programs:
+        torch.compiler.reset()
+        with pytest.raises(error):
+            torch.compile(program, backend="eager")(x)
+        torch.compiler.reset()
+        with pytest.raises(Exception, match=why):
+            torch.compile(program, backend="eager", fullgraph=True)(x)
+    torch.compiler.reset()
+    twice = lambda x: grad(lambda x: grad(lambda x: (ordered(x) ** 2).sum())(x).sum())(x)  # noqa: E731
+    with pytest.raises(ab.NotDifferentiableError, match="has no derivative itself"):
+        torch.compile(twice, backend="eager", fullgraph=True)(x)
+
+
 def test_a_program_of_another_process_names_the_function(torch):
     bridges.need("jax")
     function = ab.jax(output_type="input")(lambda x: -x)

@@ -31,12 +31,13 @@ impl<'py> Call<'_, 'py> {
         if self.found.parted.is_some() {
             return Ok(self.found.parted.clone());
         }
-        // A subclass of NumPy's array means more than its elements, and is passed to NumPy functions as it is.
+        // A subclass of NumPy's array means more than its elements, and is passed to NumPy functions as it is, unless
+        // they are written in Rust.
         let options = &self.definition.options;
         let Some(lead) = self.slots.first().filter(|lead| {
-            matches!(options.keep, Keep::Always | Keep::Strict)
+            options.keeps_units()
                 && options.rewraps()
-                && options.input.memory_type != MemoryType::Numpy
+                && (options.input.memory_type != MemoryType::Numpy || lead.is_opened())
                 && !lead.class.own
                 && lead.class.framework.memory_type == MemoryType::Numpy
                 && lead.is_argument()
@@ -58,8 +59,7 @@ impl<'py> Call<'_, 'py> {
         &self,
         added: impl FnOnce() -> PyResult<Bound<'py, PyDict>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let is_possible = self.found.parted.is_some()
-            || matches!(self.definition.options.keep, Keep::Always | Keep::Strict);
+        let is_possible = self.found.parted.is_some() || self.definition.options.keeps_units();
         if !is_possible {
             return Ok(None);
         }

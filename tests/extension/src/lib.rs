@@ -13,6 +13,7 @@ mod fragments;
 mod hygiene;
 mod methods;
 mod tensors;
+mod wrapped;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

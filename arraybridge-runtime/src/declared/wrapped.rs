@@ -21,9 +21,13 @@ impl<'py> Call<'_, 'py> {
             return None;
         }
         // The caller may have passed the array inside, too.
+        self.object_of_lead().filter(|object| convert::is_wrapper(object)).cloned()
+    }
+
+    /// The object that the lead was made of.
+    fn object_of_lead(&self) -> Option<&Bound<'py, PyAny>> {
         let lead = &self.slots.first().filter(|lead| lead.is_made())?.value;
-        let (object, _) = self.found.seen.iter().find(|(_, array)| array.is(lead))?;
-        convert::is_wrapper(object).then(|| object.clone())
+        self.found.seen.iter().find(|(_, array)| array.is(lead)).map(|(object, _)| object)
     }
 
     /// The object instead of which the function is called with what is in it, as with one part after the other.
@@ -107,6 +111,19 @@ impl<'py> Call<'_, 'py> {
                 wrappers(self.py)?.call_method1("_rewrapped", arguments)
             }
         }
+    }
+
+    /// Refuses to write the results for a labelled lead to an array with other labels.
+    ///
+    /// # Errors
+    ///
+    /// `ValueError`.
+    pub fn expect_same_labels(&self, out: &Bound<'py, PyAny>) -> PyResult<()> {
+        if let Some(object) = self.object_of_lead() {
+            let arguments = (object, out, &self.definition.name);
+            wrappers(self.py)?.call_method1("_expect_same_labels", arguments)?;
+        }
+        Ok(())
     }
 
     /// Says that the steps of a coroutine or a generator give arrays alone.

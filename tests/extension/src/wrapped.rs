@@ -51,7 +51,7 @@ fn weighed(
 }
 
 #[pyclass]
-struct Gain(f64);
+pub struct Gain(f64);
 
 #[memory_methods]
 #[pymethods]

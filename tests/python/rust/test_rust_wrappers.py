@@ -1,4 +1,4 @@
-"""Functions in Rust whose first array is in an object: the result is in one like it, as with a Python function."""
+"""Functions in Rust whose first array is in an object: the result is in one like it."""
 
 import pickle
 
@@ -95,13 +95,12 @@ def test_a_data_set_is_taken_apart(ext):
 def test_the_array_inside_stays_in_its_framework(ext, name):
     bridges.need(name)
     inside = bridges.make(name, IMAGE.astype("float32"))
-    with ab.trace() as records:
+    with ab.trace() as collected:
         found = ext.doubled_with_its_unit(labelled(inside))
     assert type(found.data) is type(inside) and found.name == "image"
     assert np.array_equal(np.asarray(found.data), IMAGE * 2)
     assert list(found.y.values) == [0.5, 1.5, 2.5]
-    spans = [record for record in records if record.route == "call"]
-    assert [span.via for span in spans][-1:] == ["the lead is in xarray.DataArray"]
+    assert [span.via for span in collected.spans] == ["the lead is in xarray.DataArray"]
 
 
 def test_a_tensor_that_is_returned_as_it_is(ext):

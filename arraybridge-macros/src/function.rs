@@ -82,8 +82,8 @@ pub enum Binding {
 /// The value of an option.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Setting {
-    /// Yes.
-    Flag,
+    /// Yes or no.
+    Flag(bool),
     /// A number.
     Number(usize),
     /// Numbers; `None` is written as `_`.

@@ -64,6 +64,7 @@ pub fn frameworks(input: TokenStream) -> TokenStream {
 /// | `for T in (u8, f32)` | the function is generic over its element type, and is called for that of the first array of `T` |
 /// | `returns = input` | results are arrays of the first array argument's framework |
 /// | `returns = torch` | results are arrays of this framework |
+/// | `keep = true` | with `returns = input`, what happens to the object that the first array is in, such as a labelled array: by default the result is in one like it, `true` says that the function also keeps the unit, and may be called for each block of a dask array, `strict` makes what cannot be kept an error, and `false` returns the array alone |
 /// | `name = "gauss"` | the name in Python |
 /// | `defaults(sigma = 1.0)` | defaults of plain values |
 /// | `cast` | arrays of other element types are cast to those of the parameters |

@@ -174,7 +174,7 @@ fn parameter(argument: &Argument, declared: &Declared) -> TokenStream {
 
 fn setting(setting: &Setting) -> TokenStream {
     match setting {
-        Setting::Flag => quote!(Flag(true)),
+        Setting::Flag(value) => quote!(Flag(#value)),
         Setting::Number(value) => quote!(Number(#value)),
         Setting::Numbers(values) => {
             let values = values.iter().map(|value| match value {

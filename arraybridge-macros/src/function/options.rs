@@ -9,10 +9,11 @@ use super::constraints::Shape;
 use super::elements::Elements;
 use crate::problems::instead;
 
-const NAMES: [&str; 29] = [
+const NAMES: [&str; 30] = [
     "for",
     "returns",
     "input",
+    "keep",
     "name",
     "defaults",
     "cast",
@@ -50,6 +51,7 @@ pub struct Options {
     pub elements: Option<Elements>,
     pub returns: Option<Ident>,
     pub input: Option<Ident>,
+    pub keep: Option<Ident>,
     pub name: Option<LitStr>,
     pub defaults: Vec<(Ident, Expr)>,
     pub cast: bool,
@@ -130,6 +132,7 @@ impl Options {
             "for" => self.elements = Some(Elements::parse(input)?),
             "returns" => self.returns = value(input)?,
             "input" => self.input = value(input)?,
+            "keep" => self.keep = Some(word(input)?),
             "name" => self.name = value(input)?,
             "defaults" => {
                 self.defaults = list::<Pair>(input)?.map(|pair| (pair.0, pair.1)).collect();

@@ -25,6 +25,7 @@ const JOINS: [&str; 4] = ["concatenate", "sum", "max", "min"];
 const RUNGS: [&str; 3] = ["clear", SPLIT, HOST];
 const PADS: [&str; 3] = ["reflect", "edge", "constant"];
 const CHUNKS: [&str; 1] = ["chunks"];
+const KEEPS: [&str; 3] = ["true", "false", "strict"];
 
 /// The settings of a declaration, with the names that Python has for them.
 pub fn settings(
@@ -35,6 +36,7 @@ pub fn settings(
 ) -> Vec<(&'static str, Setting)> {
     let input = input.map(|input| ("input_type", Setting::Name(input.to_owned())));
     let mut settings = Settings { options, arguments, mistakes, found: Vec::from_iter(input) };
+    settings.keep();
     settings.dtype();
     settings.range();
     settings.device();
@@ -71,6 +73,22 @@ impl Settings<'_> {
             let word = name.as_ref().and_then(|name| one_of(name, option, known, self.mistakes));
             self.found.extend(word.map(|word| (option, Setting::Name(word))));
         }
+    }
+
+    /// Adds what happens to the object that the first array is in.
+    fn keep(&mut self) {
+        let Options { keep: Some(keep), returns, .. } = self.options else { return };
+        if returns.as_ref().is_none_or(|returns| returns != "input") {
+            let message =
+                "`keep` is about the object that the first array is in; add `returns = input`";
+            self.mistakes.add(keep, message);
+        }
+        let Some(word) = one_of(keep, "keep", &KEEPS, self.mistakes) else { return };
+        let setting = match word.as_str() {
+            "strict" => Setting::Name(word),
+            word => Setting::Flag(word == "true"),
+        };
+        self.found.push(("keep", setting));
     }
 
     /// Adds the integers between which floats are scaled.
@@ -144,7 +162,7 @@ impl Settings<'_> {
     fn slices(&mut self) {
         if let Some(key) = &self.options.slice_by_slice {
             self.expect_array("slice_by_slice", key);
-            self.found.push(("slice_by_slice", Setting::Flag));
+            self.found.push(("slice_by_slice", Setting::Flag(true)));
         }
         self.slice_axes();
         let sliced = &self.options.sliced;

@@ -201,7 +201,9 @@ fn all_mistakes_are_reported_at_once() {
 fn options_become_those_of_the_python_decorators() {
     let attribute = quote!(
         numpy,
+        returns = input,
         input = cupy,
+        keep = strict,
         dtype_conversion = uint16,
         scaling = unit,
         range(-1, 4095),
@@ -226,6 +228,7 @@ fn options_become_those_of_the_python_decorators() {
     let names = |names: &[&str]| Setting::Names(names.iter().map(|&name| name.into()).collect());
     let expected = [
         ("input_type", name("cupy")),
+        ("keep", name("strict")),
         ("dtype_conversion", name("uint16")),
         ("scaling", name("unit")),
         ("narrow", name("error")),
@@ -235,7 +238,7 @@ fn options_become_those_of_the_python_decorators() {
         ("split_axis", Setting::Number(1)),
         ("host", Setting::Function("other".into())),
         ("join", names(&["concatenate", "sum"])),
-        ("slice_by_slice", Setting::Flag),
+        ("slice_by_slice", Setting::Flag(true)),
         ("slice_axes", Setting::Integers(vec![-3, 1])),
         ("sliced", names(&["mask"])),
         ("tiles", Setting::Numbers(vec![Some(512), None])),
@@ -261,6 +264,22 @@ fn a_slice_has_other_axes_and_tiles_are_chunks() {
     assert_eq!(declared.settings, expected);
     let keywords = annotation::added_keywords(&declared, &annotation::result(&declared));
     assert_eq!(keywords, ["dtype_conversion", "slice_by_slice"]);
+}
+
+#[test]
+fn what_is_kept_is_said_for_results_of_the_callers_framework() {
+    let read = |attribute| {
+        let item = quote!(
+            fn f(image: &Tensor) -> Tensor {}
+        );
+        declared(attribute, item).map(|declared| declared.settings[0].1 == Setting::Flag(false))
+    };
+    assert_eq!(read(quote!(numpy, returns = input, keep = false)), Ok(true));
+    assert_eq!(read(quote!(numpy, returns = input, keep = true)), Ok(false));
+    let alone = "`keep` is about the object that the first array is in; add `returns = input`";
+    assert_eq!(read(quote!(numpy, keep = strict)), Err(vec![alone.to_owned()]));
+    let unknown = "`keep` cannot be `never`; known values: true, false, strict";
+    assert_eq!(read(quote!(numpy, returns = input, keep = never)), Err(vec![unknown.to_owned()]));
 }
 
 #[test]

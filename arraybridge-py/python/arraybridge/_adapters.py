@@ -148,7 +148,11 @@ def _polars_series(old: Any, array: Any) -> Any:
     _expect_numpy(array, "Series")
     if array.ndim != 1:
         raise ValueError(f"a Series has one axis, and the array {array.ndim}")
-    return polars.Series(old.name, array)
+    new = polars.Series(old.name, array)
+    if old.null_count() and len(new) == len(old) and new.dtype.is_float():
+        # NumPy has NaN for what is missing. What the function has filled in stays.
+        return new.set(old.is_null() & new.is_nan(), None)
+    return new
 
 
 def _polars_frame(old: Any, array: Any) -> Any:
@@ -156,7 +160,8 @@ def _polars_frame(old: Any, array: Any) -> Any:
 
     _expect_numpy(array, "DataFrame")
     _expect_shape(array, old.shape, "DataFrame")
-    return polars.DataFrame(array, schema=old.columns, orient="row")
+    columns = zip(old.get_columns(), array.T, strict=True)
+    return polars.DataFrame([_polars_series(column, new) for column, new in columns])
 
 
 register_wrapper("pandas.Series", None, _pandas_series)

@@ -157,10 +157,16 @@ def check_out(out: Any, reads: Sequence[Any], function: str) -> np.dtype[Any]:
     shape, known = _shape(out), _known(out)
     if known is not None and known[0] in ("jax", "tensorflow"):
         raise TypeError(f"{function}(): out is an array of {known[0]}, which never changes")
-    if shape is None or not hasattr(type(out), "__setitem__"):
+    if shape is None or not hasattr(out, "dtype") or not hasattr(type(out), "__setitem__"):
         raise TypeError(
             f"{function}(): out must be an array with shape, dtype and __setitem__, such as one of "
             f"zarr, h5py or NumPy, not {type(out).__name__}"
+        )
+    if hasattr(getattr(out, "variable", out), "_in_memory") and not _is_loaded(out):
+        raise TypeError(
+            f"{function}(): out is an array of xarray that is not in memory, and xarray does not "
+            "write to what it was read from; pass the array of the file's own library, such as "
+            "zarr or h5py"
         )
     flags = getattr(out, "flags", None)
     if isinstance(out, np.ndarray) and flags is not None and not flags.writeable:

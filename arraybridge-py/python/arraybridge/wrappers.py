@@ -274,7 +274,10 @@ def _applied(data: Any, call: WrappedCall) -> Any:
     assert wrapper is not None
     if wrapper.apply is not None:
         return wrapper.apply(data, call)
-    return _rewrapped(data, call(_array_in(wrapper, data)), call.name, call.keep)
+    result = call(_array_in(wrapper, data))
+    # What the caller gave is the result.
+    is_given = call.kwargs.get("out") is not None
+    return result if is_given else _rewrapped(data, result, call.name, call.keep)
 
 
 def _rewrapped(data: Any, result: Any, name: str, keep: str | None) -> Any:
@@ -301,6 +304,25 @@ def _rewrapped(data: Any, result: Any, name: str, keep: str | None) -> Any:
     if reasons:
         _dropped(data, reasons[0][0], name, keep, reasons[0][1])
     return made
+
+
+def _expect_same_labels(data: Any, out: Any, name: str) -> None:
+    """Refuse to write the result for a labelled array to one with other labels."""
+    dims, out_dims = (getattr(each, "dims", ()) for each in (data, out))
+    if not (isinstance(dims, tuple) and isinstance(out_dims, tuple)):
+        return
+    common = [dim for dim in dims if dim in out_dims]
+    if common != [dim for dim in out_dims if dim in dims]:
+        text = f"{name}(): out has the axes {out_dims}, and the first array {dims}"
+        raise ValueError(f"{text}; pass out.transpose(..)")
+    indexes, out_indexes = (getattr(each, "indexes", {}) for each in (data, out))
+    for dim in common:
+        one, other = indexes.get(dim), out_indexes.get(dim)
+        # An axis of another length is that of another result.
+        is_known = one is not None and other is not None and len(one) == len(other)
+        if is_known and not one.equals(other):
+            text = f"{name}(): out has other coordinates along {dim!r} than the first array"
+            raise ValueError(f"{text}; pass out.variable, or drop them with out.drop_vars")
 
 
 def _dropped(data: Any, why: str, name: str, keep: str | None, array: Any = None) -> None:

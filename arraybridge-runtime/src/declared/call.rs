@@ -160,6 +160,7 @@ impl<'a, 'py> Call<'a, 'py> {
             return Err(Error::Value("out= needs an array among the arguments".to_owned()));
         }
         let definition = self.definition;
+        self.expect_same_labels(&out)?;
         let overlap = definition.options.tiles.as_ref().is_some_and(|tiles| tiles.overlap());
         // An array that is not cut is read for each part.
         let is_cut =

@@ -270,7 +270,19 @@ impl Options {
     /// Returns whether a result is put into an object like the one that the lead was in.
     #[inline]
     pub fn rewraps(&self) -> bool {
-        matches!(self.output, OutputType::Input) && self.keep != Keep::Never && !self.delivers
+        matches!(self.output, OutputType::Input) && self.keep != Keep::Never
+    }
+
+    /// Returns whether the function may be given an object with an array inside where it opens the array itself, and
+    /// its result has to be put into one like it.
+    #[inline]
+    pub fn rewraps_opened(&self) -> bool {
+        self.delivers && self.rewraps()
+    }
+
+    /// Returns whether a result may be given to an object with a unit.
+    pub fn keeps_units(&self) -> bool {
+        matches!(self.keep, Keep::Always | Keep::Strict)
     }
 
     /// Returns whether results are of the framework of the first array argument.

@@ -6,10 +6,10 @@
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::PyString;
+use pyo3::types::{PyList, PyString};
 use smallvec::SmallVec;
 
-use super::arguments::{ArgumentSlot, has_changed, version};
+use super::arguments::{ArgumentSlot, has_changed, holds_wrapper, version};
 use super::call::{Call, FailedAttempt};
 use super::definition::{Definition, Passthrough};
 use super::result::{self, ResultScope};
@@ -20,8 +20,10 @@ use crate::framework::detect::{self, Role};
 use crate::framework::loaded;
 use crate::framework::oom;
 use crate::framework::spec::{Framework, Memory};
+use crate::interpreter::classes;
 use crate::interpreter::containers::Container;
 use crate::interpreter::vectorcall::{self, Given, vectorcall_class};
+use crate::memory::numpy_array;
 use crate::policy::{Conversion, Policy};
 
 vectorcall_class!(Declared, vectorcall, call);
@@ -44,6 +46,7 @@ fn dispatch<'py>(
         // The general way knows whether to begin with a part of the lead.
         _ if definition.room.was_short() => {}
         _ if definition.is_differentiable() => {}
+        _ if has_wrapper(definition, given) => {}
         Some(Passthrough::Unchecked) if !has_added_keyword(definition, given) => {
             let result = given.pass(definition.function.bind(py));
             return result.or_else(|error| recover_unchecked(declared, given, error));
@@ -73,6 +76,23 @@ fn has_added_keyword(definition: &Definition, given: &Given<'_, '_>) -> bool {
     given.names().is_some_and(|names| names.iter_borrowed().any(is_added))
 }
 
+/// Returns whether an argument has an array inside that the function would open by itself, and whose labels its
+/// result would lose.
+#[inline]
+fn has_wrapper(definition: &Definition, given: &Given<'_, '_>) -> bool {
+    let options = &definition.options;
+    options.rewraps_opened()
+        && given.all().iter().any(|value| !is_plain(value) && holds_wrapper(value, options))
+}
+
+/// Returns whether an argument is an array of NumPy's own class or a plain value, of which nothing has to be looked
+/// up.
+#[inline]
+fn is_plain(value: &Bound<'_, PyAny>) -> bool {
+    numpy_array::plain_array(value).is_some()
+        || (classes::is_builtin(value) && !value.is_exact_instance_of::<PyList>())
+}
+
 /// The calling convention of functions with [`Passthrough::Unchecked`]. Without keyword arguments the
 /// call is forwarded in C, and Rust deals only with the error that it may raise.
 ///
@@ -88,8 +108,8 @@ pub unsafe extern "C" fn vectorcall_unchecked(
     // SAFETY: Python calls this with the interpreter attached and with a callable, arguments and names
     // that are valid until it returns, which is what `serve` and `PyObject_Vectorcall` need. Only
     // instances of `Declared` have this function in their vectorcall field, so the cast is right, and
-    // `callable` keeps its definition and thereby the function alive. PyO3 need not know about the
-    // attachment before `serve`, since no `Py` is dropped until then.
+    // `callable` keeps its definition and thereby the function alive. The arguments are those of `Given`.
+    // PyO3 need not know about the attachment before `serve`, since no `Py` is dropped until then.
     unsafe {
         let py = Python::assume_attached();
         let declared = Borrowed::from_ptr(py, callable).cast_unchecked::<Declared>();
@@ -98,6 +118,11 @@ pub unsafe extern "C" fn vectorcall_unchecked(
             || trace::is_tracing()
             || definition.room.was_short()
             || definition.is_differentiable()
+            || (definition.options.rewraps_opened()
+                && !Given::positional_only(py, args, nargsf)
+                    .all()
+                    .iter()
+                    .all(|value| is_plain(value)))
         {
             return vectorcall::serve(callable, args, nargsf, names, call);
         }

@@ -21,9 +21,13 @@ impl<'py> Call<'_, 'py> {
             return None;
         }
         // The caller may have passed the array inside, too.
+        self.object_of_lead().filter(|object| convert::is_wrapper(object)).cloned()
+    }
+
+    /// The object that the lead was made of.
+    fn object_of_lead(&self) -> Option<&Bound<'py, PyAny>> {
         let lead = &self.slots.first().filter(|lead| lead.is_made())?.value;
-        let (object, _) = self.found.seen.iter().find(|(_, array)| array.is(lead))?;
-        convert::is_wrapper(object).then(|| object.clone())
+        self.found.seen.iter().find(|(_, array)| array.is(lead)).map(|(object, _)| object)
     }
 
     /// The object instead of which the function is called with what is in it, as with one part after the other.
@@ -31,12 +35,13 @@ impl<'py> Call<'_, 'py> {
         if self.found.parted.is_some() {
             return Ok(self.found.parted.clone());
         }
-        // A subclass of NumPy's array means more than its elements, and is passed to NumPy functions as it is.
+        // A subclass of NumPy's array means more than its elements, and is passed to NumPy functions as it is, unless
+        // they are written in Rust.
         let options = &self.definition.options;
         let Some(lead) = self.slots.first().filter(|lead| {
-            matches!(options.keep, Keep::Always | Keep::Strict)
+            options.keeps_units()
                 && options.rewraps()
-                && options.input.memory_type != MemoryType::Numpy
+                && (options.input.memory_type != MemoryType::Numpy || lead.is_opened())
                 && !lead.class.own
                 && lead.class.framework.memory_type == MemoryType::Numpy
                 && lead.is_argument()
@@ -58,8 +63,7 @@ impl<'py> Call<'_, 'py> {
         &self,
         added: impl FnOnce() -> PyResult<Bound<'py, PyDict>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let is_possible = self.found.parted.is_some()
-            || matches!(self.definition.options.keep, Keep::Always | Keep::Strict);
+        let is_possible = self.found.parted.is_some() || self.definition.options.keeps_units();
         if !is_possible {
             return Ok(None);
         }
@@ -107,6 +111,19 @@ impl<'py> Call<'_, 'py> {
                 wrappers(self.py)?.call_method1("_rewrapped", arguments)
             }
         }
+    }
+
+    /// Refuses to write the results for a labelled lead to an array with other labels.
+    ///
+    /// # Errors
+    ///
+    /// `ValueError`.
+    pub fn expect_same_labels(&self, out: &Bound<'py, PyAny>) -> PyResult<()> {
+        if let Some(object) = self.object_of_lead() {
+            let arguments = (object, out, &self.definition.name);
+            wrappers(self.py)?.call_method1("_expect_same_labels", arguments)?;
+        }
+        Ok(())
     }
 
     /// Says that the steps of a coroutine or a generator give arrays alone.

@@ -185,6 +185,20 @@ impl<'a, 'py> Given<'a, 'py> {
         Given { args: args.as_ptr().cast(), nargsf, names: Some(names.as_borrowed()) }
     }
 
+    /// The positional arguments of a call by vectorcall without keyword arguments.
+    ///
+    /// # Safety
+    ///
+    /// They are those that Python passes, and live as long as `'a`.
+    #[inline]
+    pub unsafe fn positional_only(
+        _: Python<'py>,
+        args: *const *mut ffi::PyObject,
+        nargsf: usize,
+    ) -> Given<'a, 'py> {
+        Given { args, nargsf, names: None }
+    }
+
     /// The number of positional arguments.
     #[inline]
     pub fn positional(&self) -> usize {

@@ -13,6 +13,7 @@ mod fragments;
 mod hygiene;
 mod methods;
 mod tensors;
+mod wrapped;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -447,6 +448,7 @@ fn extension(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<methods::Scale>()?;
     module.add_class::<methods::Linted>()?;
     module.add_class::<methods::Plain>()?;
+    module.add_class::<wrapped::Gain>()?;
     module.add_class::<methods::Elsewhere>()?;
     module.add("Integer", module.py().get_type::<pyo3::types::PyInt>())?;
     arraybridge_runtime::python::export(module)

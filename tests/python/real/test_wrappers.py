@@ -675,3 +675,66 @@ def test_a_class_that_is_registered_while_it_is_looked_up_is_known_afterwards(mo
     with pytest.raises(ab.UnsupportedArrayError):
         ab.convert(Late(), "torch")
     assert ab.convert(Late(), "torch").tolist() == IMAGE.tolist()
+
+
+def test_missing_values_of_polars_stay_missing():
+    series = pl.Series("n", [1, None, 3])
+    found = ab.torch(output_type="input", dtype_conversion="native")(lambda x: x * 2)(series)
+    assert found.equals(pl.Series("n", [2.0, None, 6.0]), check_dtypes=True)
+    filled = ab.torch(output_type="input")(lambda x: x.nan_to_num(7.0))(series)
+    assert filled.to_list() == [1.0, 7.0, 3.0]
+    new = ab.torch(output_type="input")(lambda x: x / 0 * 0)(series.fill_null(2).cast(pl.Float64))
+    assert new.null_count() == 0 and new.is_nan().all()
+    table = pl.DataFrame({"a": [1, None, 3], "b": [1.0, 2.0, float("nan")]})
+    found = ab.torch(output_type="input")(lambda x: x * 2)(table)
+    assert found.null_count().row(0) == (1, 0) and found["b"].is_nan().to_list()[2]
+    found = ab.convert(series, "numpy", dtype="float32", keep=True)
+    assert found.to_list() == [1.0, None, 3.0] and found.dtype == pl.Float32
+
+
+def test_what_is_given_for_a_result_is_the_result_of_an_array_with_a_unit():
+    kept = ab.torch(output_type="input", keep=True, tiles=(2, 2))(lambda x: x * 2)
+    out = np.zeros((3, 4), "float32")
+    assert kept(IMAGE * u.m, out=out) is out
+    assert np.array_equal(out, IMAGE * 2)
+
+
+def test_a_result_is_not_written_to_other_labels():
+    square = labelled()[:, :3]
+    tiled = ab.torch(output_type="input", tiles=(2, 2))(lambda x: x * 2)
+    out = xarray.zeros_like(square)
+    assert tiled(square, out=out) is out and out.identical(square * 2)
+    turned = xarray.DataArray(np.zeros((3, 3), "float32"), dims=("x", "y"))
+    with pytest.raises(ValueError, match=r"out has the axes \('x', 'y'\).*pass out.transpose"):
+        tiled(square, out=turned)
+    assert not turned.any()
+    tiled(square, out=turned.transpose("y", "x"))
+    assert np.array_equal(turned.T, square * 2)
+    other = square.assign_coords(y=[0, 1, 2]) * 0
+    with pytest.raises(ValueError, match="other coordinates along 'y'"):
+        tiled(square, out=other)
+    assert not other.any()
+    tiled(square, out=other.variable)
+    assert np.array_equal(other, square * 2)
+    # An axis without coordinates, or with another name, says nothing.
+    for unlabelled in (square.drop_vars(["y", "x"]) * 0, square.rename(y="v", x="w") * 0):
+        tiled(square, out=unlabelled)
+        assert np.array_equal(unlabelled, square * 2)
+    stack = xarray.DataArray(np.stack([IMAGE, IMAGE], -1), dims=("y", "x", "c"))
+    grey = xarray.DataArray(np.zeros((3, 4), "float32"), dims=("y", "x"))
+    ab.torch(tiles=(2, 2, None))(lambda x: x.sum(-1))(stack, out=grey)
+    assert np.array_equal(grey, IMAGE * 2)
+
+
+def test_an_object_that_is_no_place_for_results_is_refused(tmp_path):
+    zarr = pytest.importorskip("zarr")
+    tiled = ab.torch(output_type="input", tiles=(2, 2))(lambda x: x * 2)
+    with pytest.raises(TypeError, match="out must be an array with shape, dtype and __setitem__"):
+        tiled(IMAGE, out=pd.DataFrame(np.zeros((3, 4))))
+    # xarray would write to a copy in memory.
+    zarr.create_array(tmp_path / "a", shape=(3, 4), dtype="float32", dimension_names=["y", "x"])
+    opened = xarray.open_zarr(tmp_path, chunks=None, consolidated=False)["a"]
+    for out in (opened, opened.variable, opened.chunk(x=2)):
+        with pytest.raises(TypeError, match="xarray does not write to what it was read from"):
+            tiled(IMAGE, out=out)
+    assert tiled(IMAGE, out=opened.load()) is opened and np.array_equal(opened, IMAGE * 2)

@@ -4,10 +4,12 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyModule;
 
-use super::ArgumentSlot;
+use super::{ArgumentSlot, leaves};
 use crate::convert;
 use crate::declared::definition::Definition;
-use crate::declared::options::Keep;
+use crate::declared::options::{Keep, Options};
+use crate::framework::detect;
+use crate::interpreter::containers::Container;
 use crate::interpreter::error::{Error, Failure, Result};
 
 /// Objects of no framework among the arguments.
@@ -40,6 +42,21 @@ pub fn is_parted(value: &Bound<'_, PyAny>) -> Result<bool> {
         return Ok(false);
     }
     Ok(wrappers(value.py())?.call_method1("_is_parted", (value,))?.is_truthy()?)
+}
+
+/// Returns whether an argument is, or contains, an object that has an array inside and that a result can be put into.
+pub fn holds_wrapper(value: &Bound<'_, PyAny>, options: &Options) -> bool {
+    if detect::class_of(value).is_some() {
+        return options.keeps_units() && convert::is_registered_numpy(value);
+    }
+    let Some(container) = Container::of(value) else { return convert::is_wrapper(value) };
+    let mut holds = false;
+    let walked = leaves::walk(&container, &mut |_, item| {
+        holds |= detect::class_of(&item).is_none() && convert::is_wrapper(&item);
+        Ok(())
+    });
+    // What is nested too deep is refused where the arrays are looked for.
+    holds || walked.is_err()
 }
 
 /// The error of a lead that is refused for its unit, with the way out.

@@ -30,7 +30,7 @@ use crate::slices::{self, lazy};
 use found::is_parted;
 
 pub use fit::{Destination, FittedArguments, call_placement, fit, host_of_lead};
-pub use found::{FoundObjects, wrappers};
+pub use found::{FoundObjects, holds_wrapper, wrappers};
 pub use lead::choice;
 pub use names::{in_place, of_argument};
 pub use versions::{ArrayVersions, UnboundVersions, has_changed, version};
@@ -278,8 +278,8 @@ impl<'py> Finder<'_, 'py> {
         Ok(())
     }
 
-    /// Adds the array that an object of no framework is like, if it is like one and the function does not open it
-    /// itself.
+    /// Adds the array that an object of no framework is like, if it is like one. If the function opens it itself, it
+    /// only gets what is inside an object that its result is put into.
     #[inline]
     fn add_seen(
         &mut self,
@@ -287,7 +287,12 @@ impl<'py> Finder<'_, 'py> {
         element: Option<usize>,
         value: Bound<'py, PyAny>,
     ) -> Result<()> {
-        if argument.usage.is_opened() || !convert::is_like_array(&value) {
+        let is_added = match argument.usage {
+            ArrayUsage::Written => false,
+            ArrayUsage::Opened => self.definition.options.rewraps() && convert::is_wrapper(&value),
+            _ => convert::is_like_array(&value),
+        };
+        if !is_added {
             return Ok(());
         }
         self.add_array_like(argument, element, value)

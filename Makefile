@@ -479,12 +479,11 @@ define install
 @$(1)/bin/python $(pip_install) build/wheels/$(1)/*.whl
 endef
 
-# Python compiles the modules that are imported, which takes less long than compiling all of them.
 define venv
 @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "PYTHON must be 3.11 or newer: make PYTHON=python3.12 ...")'
 @echo "installing $(2) into $(1): this can take minutes"
 @test -x $(1)/bin/python || $(PYTHON) -m venv $(1)
-@$(1)/bin/python -m pip install --quiet --no-compile $(3) -r $(2)
+@$(1)/bin/python -m pip install --quiet $(3) -r $(2)
 @rm -f $(1)/.stamp-*
 @touch $@
 endef
@@ -498,7 +497,7 @@ NEWER_PYTHON = $(shell $(GIVEN_PYTHON) -c 'import sys; sys.exit(sys.version_info
 	bash tests/tools/interpreter 3.13 3.12)
 
 $(SIMULATED_STAMP): PYTHON = $(NEWER_PYTHON)
-$(SIMULATED_STAMP): ; $(call venv,$(SIMULATED_VENV),tests/simulated_cuda/requirements.txt,--no-deps)
+$(SIMULATED_STAMP): ; $(call venv,$(SIMULATED_VENV),tests/simulated_cuda/requirements.txt,--no-deps --no-compile)
 $(CONSUMER_STAMPS): ; $(call venv,$(@D),$(@D:.venv-consumer-%=tests/consumer/requirements-%.txt))
 $(OLDEST_STAMP): ; $(call venv,$(OLDEST_VENV),tests/requirements-oldest.txt)
 

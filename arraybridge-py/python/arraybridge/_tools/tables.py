@@ -149,6 +149,11 @@ class Table:
         has = self.get("import") is not None if way == "import" else self.exports()
         return has and dtype not in without
 
+    def imports_host_memory(self) -> bool:
+        """Whether the import takes memory of the host."""
+        devices = self.get("import.devices")
+        return devices is None or not {"cpu", 1}.isdisjoint(devices)
+
     def exports(self) -> bool:
         """Whether arrays are exported: a framework that imports by DLPack exports by it too."""
         if self.get("export") is not None:
@@ -162,7 +167,8 @@ class Table:
         if self.name == "numpy" or (self.name in arrays.KNOWN and dtype in STANDARD):
             return arrays.make(self.name, native, arrays.places(self.name)[0])
         native = aligned_copy(native)
-        if self.get("from_numpy") and not self.uses_dlpack(dtype, "import"):
+        imports = self.uses_dlpack(dtype, "import") and self.imports_host_memory()
+        if self.get("from_numpy") and not imports:
             return self.upload(native)
         made = self.bring(producer(native))
         if self.get("import.shares", True) and self.get("copy"):

@@ -1,4 +1,4 @@
-"""Memory that Rust functions borrow and make on a device. The functions are those of tests/extension."""
+"""Memory that Rust functions (of tests/extension) borrow and make on a device."""
 
 import gc
 import os
@@ -13,7 +13,7 @@ import pytest
 
 VALUES = np.arange(4096, dtype="float32")
 only_simulated = pytest.mark.skipif(
-    not os.environ.get("SIMULATED_CUDA"), reason="the memory of a device is counted by the simulation"
+    not os.environ.get("SIMULATED_CUDA"), reason="memory is counted by the simulation"
 )
 if os.environ.get("SIMULATED_CUDA"):
     import loader

@@ -218,6 +218,9 @@ class Table:
         found = None
         if self.uses_dlpack(dtype, "export"):
             found = self.export(array).values
+            if found is None and self.get("device.host") and self.get("device.move"):
+                on_host = self.run("device.move", data=array, device=self.device())
+                found = numpy.array(self.export(on_host).values)
         if found is None:
             if not self.get("to_numpy"):
                 raise Lie("to_numpy", "there is no way to read an array; add to_numpy")

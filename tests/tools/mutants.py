@@ -143,6 +143,8 @@ def pytest(tests: tuple[str, ...], simulated: bool) -> subprocess.CompletedProce
         return run(command, PYTHONPATH=str(SITE))
     # The line of a test that fails has its message too, if there is room.
     options = {"SIMULATED_CUDA": str(SIMULATED_CUDA), "COLUMNS": "400"}
+    # The wheels have no bytecode.
+    options["PYTHONDONTWRITEBYTECODE"] = ""
     folder = TREE / "tests" / "simulated_cuda"
     path = os.pathsep.join(map(str, (SITE, folder / "site", folder)))
     return run([*command, *ON_SIMULATION], PYTHONPATH=path, **options)

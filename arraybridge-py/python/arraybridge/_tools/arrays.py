@@ -83,7 +83,7 @@ def make(name: str, array: numpy.ndarray, place: str = "host") -> Any:
     if name == "jax":
         devices = module.local_devices(backend="cpu" if place == "host" else "gpu")
         device = devices[0 if place == "host" else _index(place)]
-        return module.device_put(module.numpy.array(native), device)
+        return module.device_put(native, device)
     return module.push(native, device=module.select_device(_index(place), "all"))
 
 
@@ -108,7 +108,9 @@ def read(name: str, array: Any) -> numpy.ndarray:
 
 def read_again(name: str, array: Any) -> numpy.ndarray:
     """The values now: JAX remembers what it has copied to the host."""
-    return read(name, _get(name).numpy.copy(array) if name == "jax" else array)
+    if name == "jax":
+        array = _get(name).device_put(array, array.sharding, may_alias=False)
+    return read(name, array)
 
 
 def write(name: str, array: Any) -> bool:

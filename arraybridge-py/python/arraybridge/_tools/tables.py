@@ -169,13 +169,18 @@ class Table:
 
     def way_in(self, dtype: str) -> str:
         """The key that makes arrays of a dtype."""
-        uploads = self.get("from_numpy") and not self.uses_dlpack(dtype, "import")
-        return "from_numpy" if uploads else "import.op"
+        imports = self.uses_dlpack(dtype, "import") and self.imports_host_memory()
+        return "from_numpy" if self.get("from_numpy") and not imports else "import.op"
 
     def way_out(self, dtype: str) -> str:
         """The key that reads arrays of a dtype."""
         exported = self.uses_dlpack(dtype, "export") or not self.get("to_numpy")
         return "export.op" if exported else "to_numpy"
+
+    def imports_host_memory(self) -> bool:
+        """Whether the import takes memory of the host."""
+        devices = self.get("import.devices")
+        return devices is None or not {"cpu", 1}.isdisjoint(devices)
 
     def exports(self) -> bool:
         """Whether arrays are exported: a framework that imports by DLPack exports by it too."""
@@ -254,6 +259,9 @@ class Table:
         found = None
         if self.uses_dlpack(dtype, "export"):
             found = self.export(array).values
+            if found is None and self.get("device.host") and self.get("device.move"):
+                on_host = self.run("device.move", data=array, device=self.device())
+                found = numpy.array(self.export(on_host).values)
         if found is None:
             if not self.get("to_numpy"):
                 raise Lie("to_numpy", "there is no way to read an array; add to_numpy")

@@ -23,9 +23,9 @@ SCALING_FUNCTIONS: Final[dict[str, Callable[[Any, Any], Any]]]
 
 The keys are names of frameworks. A function takes an array and a dtype, and returns an array of
 its framework: the finite minimum becomes the smallest integer of the dtype, the finite maximum the
-largest. The value of a constant array is rounded and clamped, and NaN becomes 0. An array of another
-framework is converted first. If the dtype is not an integer dtype, or the array already has one, the
-array is only cast.
+largest. The value of a constant array is rounded and clamped, and NaN becomes 0. An array of
+another framework is converted first. If the dtype is not an integer dtype, or the array already has
+one, the array is only cast.
 
 >>> import numpy, arraybridge
 >>> stretch = arraybridge.SCALING_FUNCTIONS["numpy"]

@@ -180,6 +180,8 @@ def check_kept(table: Table) -> str | None:
         return None
     native = sample(table.plain_dtype(), (*(1,) * (table.get("ndim", [0, 1])[0] - 1), 5000))
     carry(table, native)
+    if table.get("from_numpy"):
+        check_from_numpy(table)
     array = table.own(native)
     if array is None:
         return "nothing makes memory of the framework's own; add check.make to have it checked"

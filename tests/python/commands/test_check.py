@@ -6,6 +6,7 @@ import json
 import re
 import sys
 import threading
+import weakref
 
 import arraybridge as ab
 import bridges
@@ -192,6 +193,26 @@ def fails(data):
     raise OSError("no licence")
 
 
+def writable(array):
+    if not array.flags.writeable:
+        raise ValueError("read-only")
+    return Box(array)
+
+
+def forgetful(array):
+    """An array that does not keep the memory of the other one, which is then used again."""
+    weakref.finalize(array, array.base.fill, 9)
+    return Box(
+        np.ndarray(array.shape, array.dtype, array.base, array.ctypes.data - array.base.ctypes.data)
+    )
+
+
+def some_values(data):
+    if not data.size:
+        raise ValueError("some values, please")
+    return Box(data.copy())
+
+
 LIVE = []
 
 
@@ -251,6 +272,39 @@ def test_no_consequence_of_a_mistake_is_blamed_on_another_key(changes, key, word
             case()
         assert found.value.key == key and words in str(found.value), (case, found.value)
         assert "Lie" not in str(found.value)
+
+
+VIEW = {"to_numpy": "data.values"}
+
+
+@pytest.mark.parametrize(
+    ("case", "changes", "key"),
+    [
+        ("shape_of", {"shape_of": "data.values.strides"}, "shape_of"),
+        ("shape_of", {"shape_of": "data.nothing"}, "shape_of"),
+        ("dtype uint8", {"dtype_of": "numpy.dtype('int16')"}, "dtype_of"),
+        ("dtype uint8", {"dtype": "name", "dtype_of": "data.dtype.name",
+                         "dtype_names": {"uint8": "byte"}}, "dtype_names"),
+        ("dtype uint8", {"from_numpy": "module.Box(numpy.zeros_like(data))",
+                         "fill": "array.values.sum()"}, "fill"),
+        ("import of read-only memory",
+         {**VIEW, "import": {"op": "module.Box(array)", "writable_only": True}},
+         "import.writable_only"),
+        ("import of read-only memory", {**VIEW, "import": {"op": "module.writable(array)"}},
+         "import.writable_only"),
+        ("import keeps the source alive",
+         {**VIEW, "import": {"op": "module.forgetful(array)"}}, "import.op"),
+        ("slices", {"slices": "index"}, "slices"),
+        ("copy", {"copy": "data"}, "copy"),
+        ("to_numpy", {"to_numpy": "data.values.tolist()"}, "to_numpy"),
+        ("from_numpy", {"from_numpy": "module.Box(data)"}, "from_numpy"),
+        ("memory is kept", {"from_numpy": "module.Box(data)"}, "from_numpy"),
+        ("empty", {"from_numpy": "module.some_values(data)"}, "empty"),
+    ],
+)  # fmt: skip
+def test_a_lie_about_an_array_without_attributes_is_found(case, changes, key):
+    found = outcome(boxes(**changes), case)
+    assert isinstance(found, Lie) and found.key == key, (getattr(found, "key", None), found)
 
 
 def test_a_dtype_that_fails_alone_is_at_fault_and_not_the_way_in():

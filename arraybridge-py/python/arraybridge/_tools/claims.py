@@ -535,6 +535,8 @@ def check_copy(table: Table) -> str | None:
             lacking.append(dtype)
             problem = words(error)
             continue
+        if copied is array:
+            raise Lie("copy", "the copy is the array itself, in the memory of the array")
         if type(copied) is not type(array):
             raise Lie("copy", f"the copy is a {type(copied)}")
         same(table.read(copied, dtype), native, "copy", f"the copy of {dtype}")

@@ -334,6 +334,8 @@ def _trip(table: Table, native: numpy.ndarray) -> tuple[int, Lie | None]:
         if got.shape != native.shape:
             lie.key = into if table.shape_of(array) == got.shape else out
             return SHAPE, lie
+        if into == "from_numpy" and table.get("fill"):
+            lie.key = "fill"
         return VALUES, lie
     return DONE, None
 

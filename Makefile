@@ -294,7 +294,7 @@ seventh: wheel $(SEVENTH_STAMP)
 	@CARGO_TARGET_DIR=$(EXTENSIONS) MATURIN_PEP517_ARGS="--profile dev" \
 	$(VENV)/bin/python tests/tools/newcomer.py --maturin $(VENV)/bin/maturin --python $(SEVENTH_VENV)/bin/python $(SEVENTH_TABLES)
 
-# Downloads 2 GB. Each framework is checked with some of the others: see tests/tools/check_tables.py. `make tables
+# Downloads 2 GB. tinygrad takes the variable PYTHON for a device. Each framework is checked with some of the others: see tests/tools/check_tables.py. `make tables
 # TABLES="paddle warp"` checks some, and `make tables PARTNERS=99` all pairs.
 PARTNERS := 1
 TABLE_FILES := $(wildcard tables/*.toml) tests/seventh/tvm_ffi.toml
@@ -306,7 +306,7 @@ tables: $(TABLES_STAMP) $(OPENCL_ENV) ## build the wheel with every table, check
 	@ARRAYBRIDGE_FRAMEWORKS=$(call list,$(TABLE_FILES:%=$(CURDIR)/%)) \
 	$(call maturin,$(VENV)) --profile dev -o build/wheels/tables
 	@$(TABLES_VENV)/bin/python $(pip_install) build/wheels/tables/*.whl
-	@$(with_opencl) $(TABLES_VENV)/bin/python tests/tools/check_tables.py --out build/tables --partners $(PARTNERS) $(TABLES)
+	@$(with_opencl) env -u PYTHON $(TABLES_VENV)/bin/python tests/tools/check_tables.py --out build/tables --partners $(PARTNERS) $(TABLES)
 
 examples: wheel $(OPENCL_ENV) ## build and test the crates under examples/
 	@echo "building examples/rust-tensors, which needs no Python"

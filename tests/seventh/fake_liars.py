@@ -202,6 +202,14 @@ class HandsOut(Fake):
         return np.frombuffer(copy, self.values.dtype).reshape(self.values.shape)
 
 
+class Hoards(HandsOut):
+    """It has the memory of the array that it is made of, and nobody sees its own."""
+
+
+class Borrows(HandsOut):
+    """The same, by an import."""
+
+
 class Widens(Fake):
     """NumPy gets another dtype than the array has."""
 

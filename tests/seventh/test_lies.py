@@ -21,6 +21,8 @@ LIES = {
     "fake_writable": ("immutable", "float32", "changed"),
     "fake_other": ("classes", "float32", "fake_liars.Unknown"),
     "fake_aliases": ("from_numpy", "float32", "shared NumPy's memory"),
+    "fake_hoards": ("from_numpy", "float32", "shared NumPy's memory"),
+    "fake_borrows": ("import.shares", "float32", "shared the memory"),
 }
 
 

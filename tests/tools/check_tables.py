@@ -1,11 +1,11 @@
-"""Check frameworks one after the other with ``python -m arraybridge check``, and print a summary.
+"""Check frameworks with ``python -m arraybridge check``, and print a summary.
 
     python tests/tools/check_tables.py --out build/tables paddle warp
 
-Each framework is checked with itself, those of the standard build, and the next one of the others,
-so that every one has two of them beside it. ``--partners 99`` checks all pairs, which takes twice
-as long. Each report goes into the folder as JSON and as text. The exit status is 1 if a framework
-is not as its table says.
+Two frameworks are checked at a time, each with itself, those of the standard build, and the next
+one of the others, so that every one has two of them beside it. ``--partners 99`` checks all pairs,
+which takes twice as long. Each report goes into the folder as JSON and as text. The exit status is
+1 if a framework is not as its table says.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ import argparse
 import json
 import sys
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from arraybridge import _core
 from arraybridge._tools import check
@@ -50,16 +52,20 @@ def main() -> int:
     parser.add_argument("names", nargs="+")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
+
+    def checked(name: str) -> dict[str, Any]:
+        return check.gather([name], partners(name, options.partners))
+
     rows = [("framework", "with", "passed", "notes", "limits", "failed", "s", "")]
     right = True
-    for name in options.names:
-        report = check.gather([name], partners(name, options.partners))
-        (options.out / f"{name}.json").write_text(json.dumps(report, indent=1))
-        page = check_page(report)
-        (options.out / f"{name}.txt").write_text(page + "\n")
-        right &= report["ok"]
-        rows.append(row(name, report))
-        print(page if not report["ok"] else "  ".join(rows[-1]), flush=True)
+    with ThreadPoolExecutor(2) as pool:
+        for name, report in zip(options.names, pool.map(checked, options.names), strict=True):
+            (options.out / f"{name}.json").write_text(json.dumps(report, indent=1))
+            page = check_page(report)
+            (options.out / f"{name}.txt").write_text(page + "\n")
+            right &= report["ok"]
+            rows.append(row(name, report))
+            print(page if not report["ok"] else "  ".join(rows[-1]), flush=True)
     print("\n" + table(rows))
     return int(not right)
 

@@ -163,7 +163,10 @@ impl<'py> Trial<'py> {
         let made = source.hand_over(take)?;
         let found = self.difference(&model, &made, layout)?;
         let Comparison::Same(opened) = found else { return Ok(found.lie()) };
-        let shares = (!opened.private).then(|| opened.source.view().data() == model.data);
+        let shares = match (opened.private, layout) {
+            (true, Strides::Contiguous) if !import.shares => Some(self.follows(&model, &made)?),
+            (private, _) => (!private).then(|| opened.source.view().data() == model.data),
+        };
         let is_aligned = import.align <= ALIGNMENT;
         Ok(match (shares, import.shares, layout) {
             (Some(false), true, Strides::Contiguous) if is_aligned => Some(Lie::copies()),
@@ -186,8 +189,21 @@ impl<'py> Trial<'py> {
             let has_shape = || shape::of(&made).is_some_and(|shape| shape == model.shape);
             return Ok(found.lie().map(|lie| lie.of_from_numpy(by_to_numpy, has_shape())));
         };
-        let shares = !opened.private && opened.source.view().data() == model.data;
+        let shares = match opened.private {
+            true => self.follows(&model, &made)?,
+            false => opened.source.view().data() == model.data,
+        };
         Ok(shares.then(Lie::from_numpy_shares))
+    }
+
+    /// Returns whether an array changes with the contiguous sample that it was made of. That tells of the memory of an
+    /// array that is read by a copy.
+    fn follows(&self, model: &Model, made: &Bound<'py, PyAny>) -> Result<bool> {
+        model.clear();
+        let again = attempt(self.target.py(), open_host(made).map_err(PyErr::from));
+        again.map_or(Ok(false), |again| {
+            Ok(cast::bytes_of(self.target.py(), &again.source)? != model.bytes)
+        })
     }
 
     /// Compares what came with what went.

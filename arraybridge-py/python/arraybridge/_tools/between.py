@@ -338,8 +338,16 @@ def _loaded(table: Table) -> Table:
 
 
 def _main(name: str, with_name: str, over: str) -> None:
-    report, known = reporter(), tables()
-    run(cases(_loaded(known[name]), _loaded(known[with_name])), json.loads(over), report)
+    report, known, both = reporter(), tables(), []
+    for table in (known[name], known[with_name]):
+        try:
+            both.append(_loaded(table))
+        except Exception as error:
+            key = key_of(error, table.way_in(table.plain_dtype()) if table.name == name else "")
+            found = {"status": "failed", "reason": words(error), "seconds": 0.0}
+            return report(name="start of the process", key=key, **found)
+    run(cases(*both), json.loads(over), report)
+    return None
 
 
 if __name__ == "__main__":

@@ -180,6 +180,8 @@ def check_kept(table: Table) -> str | None:
         return None
     native = sample(table.plain_dtype(), (*(1,) * (table.get("ndim", [0, 1])[0] - 1), 5000))
     carry(table, native)
+    if table.get("from_numpy"):
+        check_from_numpy(table)
     array = table.own(native)
     if array is None:
         return "nothing makes memory of the framework's own; add check.make to have it checked"
@@ -533,6 +535,8 @@ def check_copy(table: Table) -> str | None:
             lacking.append(dtype)
             problem = words(error)
             continue
+        if copied is array:
+            raise Lie("copy", "the copy is the array itself, in the memory of the array")
         if type(copied) is not type(array):
             raise Lie("copy", f"the copy is a {type(copied)}")
         same(table.read(copied, dtype), native, "copy", f"the copy of {dtype}")

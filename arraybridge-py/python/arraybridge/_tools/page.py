@@ -260,7 +260,8 @@ def _checked(name: str, found: dict[str, Any]) -> str:
         reasons: dict[str, list[str]] = {}
         for line in found["lines"]:
             if line["status"] == status:
-                text = line["why"] if status == "limit" else f"{line['key']}: {line['reason']}"
+                said = filter(None, (line["key"], line.get("reason")))
+                text = line["why"] if status == "limit" else ": ".join(said)
                 reasons.setdefault(text, []).append(line["name"])
         lines += [paragraph(head, f"{_some(names)}: {text}") for text, names in reasons.items()]
     lines += [

@@ -80,6 +80,7 @@ class Table:
         plain = [dtype for dtype in listed if dtype != "standard"]
         self.dtypes = [*(STANDARD if "standard" in listed else ()), *plain]
         self._loaded = False
+        self._source: numpy.ndarray | None = None
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value of a key, with dots for the tables inside."""
@@ -194,7 +195,8 @@ class Table:
         dtype = str(native.dtype)
         if self.name == "numpy" or (self.name in arrays.KNOWN and dtype in STANDARD):
             return arrays.make(self.name, native, arrays.places(self.name)[0])
-        native = aligned_copy(native)
+        # An array that should have copied it, and did not, is read right until it is found out.
+        self._source = native = aligned_copy(native)
         key = self.way_in(dtype)
         with blaming(key):
             if key == "from_numpy":
@@ -340,6 +342,8 @@ def _trip(table: Table, native: numpy.ndarray) -> tuple[int, Lie | None]:
         if got.shape != native.shape:
             lie.key = into if table.shape_of(array) == got.shape else out
             return SHAPE, lie
+        if into == "from_numpy" and table.get("fill"):
+            lie.key = "fill"
         return VALUES, lie
     return DONE, None
 

@@ -20,6 +20,15 @@ pub(in crate::convert) struct Model {
     _owner: Owner,
 }
 
+impl Model {
+    /// Zeroes the elements of a contiguous sample, which somebody else may have the memory of.
+    pub fn clear(&self) {
+        // SAFETY: the owner keeps the buffer, in which the elements are one after the other, and no Rust code refers to
+        // it.
+        unsafe { self.data.write_bytes(0, self.bytes.len()) }
+    }
+}
+
 /// The number of elements in the memory of a sample. Some layouts leave gaps.
 const ELEMENTS: usize = 12;
 

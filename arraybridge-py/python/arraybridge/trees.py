@@ -78,24 +78,25 @@ def convert_tree(
     (dtype('float16'), 'relu')
     """
     asked = _given(device=device, copy=copy, dtype=dtype, keep=keep)
-    # Objects that were converted, which are kept alive so that no other one gets their addresses.
-    done: dict[int, tuple[Any, Any]] = {}
+    made = partial(convert, **asked) if asked else convert
+    # The results by the addresses of the arrays, which the walk keeps alive.
+    done: dict[int, Any] = {}
     walk = _Walk(is_leaf, namespace)
 
     def converted(leaf: Any, likeness: str) -> Any:
-        found = done.get(id(leaf))
-        if found is None:
-            try:
-                found = (leaf, convert(leaf, target, **asked))
-            except UnsupportedArrayError as error:
-                # What is in a buffer need not be numbers.
-                if likeness != "buffer":
-                    raise walk.at_leaf(error, "convert_tree") from None
-                found = (leaf, leaf)
-            except MemoryConversionError as error:
+        address = id(leaf)
+        if address in done:
+            return done[address]
+        try:
+            result = done[address] = made(leaf, target)
+        except UnsupportedArrayError as error:
+            # What is in a buffer need not be numbers.
+            if likeness != "buffer":
                 raise walk.at_leaf(error, "convert_tree") from None
-            done[id(leaf)] = found
-        return found[1]
+            result = done[address] = leaf
+        except MemoryConversionError as error:
+            raise walk.at_leaf(error, "convert_tree") from None
+        return result
 
     result, records, start = _core._gathered(lambda: walk.mapped(tree, converted))
     if records and start is not None:
@@ -208,12 +209,16 @@ class _Walk:
         self.indexes: list[int] = []
         # The places of the items of each container above, once they are asked for.
         self.names: list[list[str] | None] = []
+        # The items of all containers. A container may make them anew each time that it is asked.
+        self.kept: list[list[Any]] = []
 
     def mapped(self, node: Any, visit: Callable[[Any, str], Any]) -> Any:
         """Return the tree with what `visit` returns for each array and its likeness."""
         likeness = _core._likeness(node)
-        if likeness == "array":
-            return visit(node, likeness)
+        return visit(node, likeness) if likeness == "array" else self._of(node, likeness, visit)
+
+    def _of(self, node: Any, likeness: str | None, visit: Callable[[Any, str], Any]) -> Any:
+        """What `mapped` returns for a node that is no array."""
         opened = None
         if self.is_leaf is None or not self.is_leaf(node):
             opened = self._opened(node, likeness)
@@ -222,13 +227,17 @@ class _Walk:
         if len(self.above) == _core._DEEPEST:
             raise TypeError(f"containers are nested more than {_core._DEEPEST} levels deep")
         items, rebuild = opened
+        self.kept.append(items)
         self.above.append(node)
         self.indexes.append(0)
         self.names.append(None)
-        made = []
+        made, indexes, likeness_of = [], self.indexes, _core._likeness
         for index, item in enumerate(items):
-            self.indexes[-1] = index
-            made.append(self.mapped(item, visit))
+            indexes[-1] = index
+            # Most items are arrays, for which another call costs a tenth of the conversion.
+            likeness = likeness_of(item)
+            is_array = likeness == "array"
+            made.append(visit(item, likeness) if is_array else self._of(item, likeness, visit))
         self.above.pop()
         self.indexes.pop()
         self.names.pop()

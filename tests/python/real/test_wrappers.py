@@ -727,12 +727,12 @@ def test_a_result_is_not_written_to_other_labels():
 
 
 def test_an_object_that_is_no_place_for_results_is_refused(tmp_path):
-    zarr = pytest.importorskip("zarr")
+    pytest.importorskip("zarr")
     tiled = ab.torch(output_type="input", tiles=(2, 2))(lambda x: x * 2)
     with pytest.raises(TypeError, match="out must be an array with shape, dtype and __setitem__"):
         tiled(IMAGE, out=pd.DataFrame(np.zeros((3, 4))))
     # xarray would write to a copy in memory.
-    zarr.create_array(tmp_path / "a", shape=(3, 4), dtype="float32", dimension_names=["y", "x"])
+    xarray.Dataset({"a": (("y", "x"), IMAGE * 0)}).to_zarr(tmp_path, consolidated=False)
     opened = xarray.open_zarr(tmp_path, chunks=None, consolidated=False)["a"]
     for out in (opened, opened.variable, opened.chunk(x=2)):
         with pytest.raises(TypeError, match="xarray does not write to what it was read from"):

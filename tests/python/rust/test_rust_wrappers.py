@@ -95,7 +95,8 @@ def test_a_data_set_is_taken_apart(ext):
 def test_the_array_inside_stays_in_its_framework(ext, name):
     bridges.need(name)
     inside = bridges.make(name, IMAGE.astype("float32"))
-    with ab.trace() as collected:
+    collected = ab.trace()
+    with collected:
         found = ext.doubled_with_its_unit(labelled(inside))
     assert type(found.data) is type(inside) and found.name == "image"
     assert np.array_equal(np.asarray(found.data), IMAGE * 2)

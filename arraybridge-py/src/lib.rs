@@ -21,9 +21,8 @@ mod sources;
 mod table;
 
 use arraybridge_runtime::__private::package::{
-    self, DType, Declared, Decorator, Endpoints, Error, Framework, Memory, MemoryType, Narrow,
-    Narrowing, NoCopy, Placement, Policy, Record, Request, Result, ShowProgress, ThreadStream,
-    Trace, names,
+    self, DType, Declared, Endpoints, Error, Framework, Memory, MemoryType, Narrow, Narrowing,
+    NoCopy, Placement, Policy, Record, Request, Result, ShowProgress, ThreadStream, Trace, names,
 };
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
@@ -332,55 +331,25 @@ fn frameworks(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
     Ok(list)
 }
 
-/// Declare which frameworks a function takes and returns.
-///
-/// Parameters
-/// ----------
-/// input_type, output_type : str or MemoryType
-///     The framework that array arguments are converted to, and the framework of the results. The
-///     output type "input" stands for the framework of the first array argument.
-/// contract : callable, optional
-///     A check that is called with the result. If it returns False, a ValueError is raised.
-/// **options
-///     Options of the decorators, such as `arraybridge.torch`.
-///
-/// Returns
-/// -------
-/// Decorator
-///     A decorator for the function.
-///
-/// Raises
-/// ------
-/// TypeError, ValueError
-///     If a framework or an option is unknown.
-///
-/// Examples
-/// --------
-/// >>> import numpy, arraybridge
-/// >>> @arraybridge.memory_types("numpy", "input")
-/// ... def doubled(image):
-/// ...     return image * 2
-/// >>> doubled(numpy.ones(2))
-/// array([2., 2.])
+/// Check the options of a decorator, and return the name and the title of its framework.
 #[pyfunction]
-#[pyo3(signature = (input_type, output_type, contract=None, **options))]
-fn memory_types<'py>(
-    input_type: &Bound<'py, PyAny>,
-    output_type: &Bound<'py, PyAny>,
-    contract: Option<&Bound<'py, PyAny>>,
-    options: Option<&Bound<'py, PyDict>>,
-) -> Result<Bound<'py, Decorator>> {
-    package::memory_types(input_type, output_type, contract, options)
+fn _check_options(
+    framework: &Bound<'_, PyAny>,
+    options: &Bound<'_, PyDict>,
+) -> Result<(&'static str, &'static str)> {
+    package::check_options(framework, options).map(|framework| (framework.name, framework.title))
 }
 
-/// Make a declared function from its parts. Pickle and extension modules call this.
+/// Make a declared function from its parts. The decorators, pickle and extension modules call this.
 #[pyfunction]
+#[pyo3(signature = (function, execution, options, is_public=false))]
 fn _declare<'py>(
     function: &Bound<'py, PyAny>,
     execution: &Bound<'py, PyAny>,
     options: &Bound<'py, PyDict>,
+    is_public: bool,
 ) -> Result<Bound<'py, PyAny>> {
-    package::declare(function, execution, options)
+    package::declare(function, execution, options, is_public)
 }
 
 /// Convert the result of a Rust function to a framework that lacks its dtype. Extension modules call this.
@@ -456,16 +425,6 @@ fn execute_with_oom_recovery<'py>(
     Ok(package::memory::retry(func, names::framework(memory_type)?, max_retries)?)
 }
 
-/// Return the decorators of all frameworks by name.
-#[pyfunction]
-fn decorators(py: Python<'_>) -> Result<Bound<'_, PyDict>> {
-    let all = PyDict::new(py);
-    for framework in MemoryType::ALL.map(MemoryType::framework) {
-        all.set_item(framework.name, Decorator::new(py, framework, None)?)?;
-    }
-    Ok(all)
-}
-
 /// Returns the mistakes that the build would find in files of tables, a list of names and texts. Each begins with the
 /// name, the line and the column.
 #[pyfunction]
@@ -487,7 +446,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<ShowProgress>()?;
     module.add_class::<ThreadStream>()?;
     module.add_class::<Declared>()?;
-    module.add_class::<Decorator>()?;
     // As they are written, for `python -m arraybridge check`.
     module.add("_TABLES", PyTuple::new(module.py(), package::TABLES)?)?;
     module.add("_KEYS", package::KEYS)?;
@@ -499,8 +457,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(explain, module)?)?;
     module.add_function(wrap_pyfunction!(registered_pairs, module)?)?;
     module.add_function(wrap_pyfunction!(frameworks, module)?)?;
-    module.add_function(wrap_pyfunction!(decorators, module)?)?;
-    module.add_function(wrap_pyfunction!(memory_types, module)?)?;
+    module.add_function(wrap_pyfunction!(_check_options, module)?)?;
     module.add_function(wrap_pyfunction!(_declare, module)?)?;
     module.add_function(wrap_pyfunction!(_narrow, module)?)?;
     module.add_function(wrap_pyfunction!(_is_declared, module)?)?;

@@ -54,7 +54,7 @@ pub mod package {
         forget_classes, is_buffer, is_like_array, is_registered_numpy, scalar_as_array,
     };
     pub use crate::cuda::thread_stream::ThreadStream;
-    pub use crate::declared::{Declared, Decorator, declare, memory_types, watch_dynamo};
+    pub use crate::declared::{Declared, check_options, declare, watch_dynamo};
     pub use crate::framework::device::{Device, Placement};
     pub use crate::framework::endpoints::Endpoints;
     pub use crate::framework::generated::{KEYS, MemoryType, TABLES};

@@ -70,10 +70,12 @@ def signature(name: str, value: Any) -> str:
     plain = isinstance(value, type) and issubclass(value, (BaseException, enum.Enum))
     if plain or is_constant(value):
         return name
+    if type(value).__name__ == "Decorator":
+        return f"@{name}"
     try:
         found = inspect.signature(value)
     except (TypeError, ValueError):
-        return f"@{name}" if type(value).__name__ == "Decorator" else name
+        return name
     bare = [each.replace(annotation=inspect.Parameter.empty) for each in found.parameters.values()]
     text = str(found.replace(parameters=bare, return_annotation=inspect.Signature.empty))
     return name + text.replace("=<unset>", "")

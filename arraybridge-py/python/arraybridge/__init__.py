@@ -30,7 +30,6 @@ from ._core import (
     explain,
     finish_dtype,
     frameworks,
-    memory_types,
     no_copy,
     process_slices,
     progress,
@@ -39,6 +38,7 @@ from ._core import (
     thread_stream,
     unstack_slices,
 )
+from .decorators import memory_types
 from .dtype_scaling import SCALING_FUNCTIONS, DtypeConversion
 from .exceptions import (
     AliasedArgumentError,

@@ -24,9 +24,10 @@ from __future__ import annotations
 from typing import Any
 
 from . import _core, compat
-from ._core import Declared, Decorator, memory_types
+from ._core import Declared
+from ._decorator import Decorator, memory_types
 
-_OF_THE_TABLES = _core.decorators()
+_OF_THE_TABLES = {each["name"]: Decorator(each["name"]) for each in _core.frameworks()}
 
 __all__ = ["Declared", "Decorator", "memory_types", *_OF_THE_TABLES]
 

@@ -1,4 +1,4 @@
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, Concatenate, Final, Generic, Literal, Protocol, final, overload
 
@@ -147,6 +147,9 @@ class Decorator:
 
     __name__: str
     __qualname__: str
+    def __init__(
+        self, framework: _FrameworkName, options: Mapping[str, Any] | None = None
+    ) -> None: ...
     @overload
     def __call__(
         self, function: Callable[_P, Any], /, *, output_type: _Output, **options: Any

@@ -48,6 +48,6 @@ mod function;
 
 mod decorator;
 
-pub use decorator::{Decorator, declare, memory_types};
+pub use decorator::{check_options, declare};
 pub use object::Declared;
 pub use python_function::watch_dynamo;

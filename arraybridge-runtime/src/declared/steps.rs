@@ -73,13 +73,15 @@ struct CallOrigin {
     ladder: Mutex<Option<Ladder>>,
 }
 
+/// The origin and the steps to go on with, true for the last step, and its value.
+type Step<'py> = (Bound<'py, CallOrigin>, Bound<'py, PyAny>, bool, Bound<'py, PyAny>);
+
 /// A call that was made again: its origin, its steps, and the outcome of the first one.
 type Restarted<'py> = (Bound<'py, CallOrigin>, Bound<'py, PyAny>, PyResult<Bound<'py, PyAny>>);
 
 #[pymethods]
 impl CallOrigin {
     /// Makes a step. If memory runs out, makes the call again, and its first step, if `begin` returns the steps.
-    /// Returns the origin and the steps to go on with, true for the last step, and its value.
     fn step<'py>(
         slf: &Bound<'py, Self>,
         inner: Bound<'py, PyAny>,
@@ -87,7 +89,7 @@ impl CallOrigin {
         arguments: &Bound<'py, PyTuple>,
         sent: Option<&Bound<'py, PyAny>>,
         begin: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<(Bound<'py, Self>, Bound<'py, PyAny>, bool, Bound<'py, PyAny>)> {
+    ) -> PyResult<Step<'py>> {
         let py = slf.py();
         park::rather_than_end(py);
         let step = slf.get().scoped(py, sent, || inner.call_method1(method, arguments));

@@ -110,7 +110,9 @@ pub(super) fn expected(
             (Number::Float(float), _) if float.is_nan() => return (Number::Int(0), true),
             (Number::Float(float), Scaling::Clamp) => rounded_product(float, 1),
             (Number::Float(float), Scaling::Unit) => rounded_product(float, max),
-            (Number::Float(float), Scaling::Stretch) if !is_stretched(ends) => rounded_product(float, 1),
+            (Number::Float(float), Scaling::Stretch) if !is_stretched(ends) => {
+                rounded_product(float, 1)
+            }
             (Number::Float(float), Scaling::Stretch) => {
                 return stretched(float, (min, max), ends);
             }
@@ -143,7 +145,8 @@ fn is_stretched(ends: (f64, f64)) -> bool {
 
 /// Returns whether rounding a real element to an integer loses something.
 pub(super) fn has_fraction(x: Number, dst: DType, scaling: Scaling, ends: (f64, f64)) -> bool {
-    let is_rounded = scaling == Scaling::Clamp || scaling == Scaling::Stretch && !is_stretched(ends);
+    let is_rounded =
+        scaling == Scaling::Clamp || scaling == Scaling::Stretch && !is_stretched(ends);
     let rounds = limits(dst).is_some() && is_rounded;
     rounds && matches!(x, Number::Float(float) if float.is_finite() && float.fract() != 0.0)
 }

@@ -366,9 +366,7 @@ def _operator() -> Callable[..., Any]:
             return [*Operation.apply(state, key, *arrays)]
 
     _LIBRARY.append(library := torch.library.Library("arraybridge", "FRAGMENT"))
-    library.define(
-        "call(str key, Tensor[] arrays) -> Tensor[]", tags=torch.Tag.pt2_compliant_tag
-    )
+    library.define("call(str key, Tensor[] arrays) -> Tensor[]", tags=torch.Tag.pt2_compliant_tag)
     op = torch.ops.arraybridge.call.default
     library.impl("call", torch._disable_dynamo(compute), "CompositeExplicitAutograd")
     library.impl("call", differentiable, "Autograd", with_keyset=True)

@@ -326,9 +326,9 @@ TRANSFORMED = {
     "with others": lambda func, f, x: func.grad_and_value(
         lambda x: (f(x)["a"], f(x)["b"]), has_aux=True
     )(x[0]),
-    "grad of grad": lambda func, f, x: func.grad(
-        lambda x: func.grad(lambda x: f(x)["a"])(x).sum()
-    )(x[0]),
+    "grad of grad": lambda func, f, x: func.grad(lambda x: func.grad(lambda x: f(x)["a"])(x).sum())(
+        x[0]
+    ),
     "vjp": lambda func, f, x: func.vjp(lambda x: f(x)["a"], x[0])[1](x[0, 0])[0],
     "vmap": lambda func, f, x: func.vmap(func.vmap(lambda x: f(x)["a"]), in_dims=1)(x[None]),
     "vmap of grad": lambda func, f, x: func.vmap(func.grad(lambda x: f(x)["a"]))(x),

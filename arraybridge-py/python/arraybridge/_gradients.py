@@ -842,6 +842,8 @@ class _Jax:
         import jax
 
         static = _jax_static()
+        # No result of the operation, since JAX may trace that twice and compares the two.
+        forms: list[Any] = []
 
         def taken(results: Sequence[Any], like: Sequence[Any]) -> list[Any]:
             pairs = zip(results, like, strict=True)
@@ -853,34 +855,32 @@ class _Jax:
             bound = (array for array in arrays if _jax_home(array) and _is_inexact(array))
             return taken(results, [next(bound, None)] * len(results))
 
-        def compute(arrays: Sequence[Any]) -> tuple[list[Any], Any]:
-            if not any(map(cls.carries, arrays)):
-                results, form = function.run(function.lend(arrays))
-                return at_home(results, arrays), static(form)
-            shapes, form = function.described(arrays)
-            promised = [jax.ShapeDtypeStruct(shape, _dtype_named(name)) for shape, name in shapes]
-            call = _Call(function, tuple(shapes))
-            made = jax.pure_callback(call, promised, *arrays, vmap_method="sequential")
-            return made, static(form)
-
         @jax.custom_vjp
         def primal(*arrays: Any) -> Any:
-            return compute(arrays)
+            if not any(map(cls.carries, arrays)):
+                results, form = function.run(function.lend(arrays))
+                forms.append(form)
+                return at_home(results, arrays)
+            shapes, form = function.described(arrays)
+            forms.append(form)
+            promised = [jax.ShapeDtypeStruct(shape, _dtype_named(name)) for shape, name in shapes]
+            call = _Call(function, tuple(shapes))
+            return jax.pure_callback(call, promised, *arrays, vmap_method="sequential")
 
         def forward(*arrays: Any) -> Any:
             if any(map(cls.carries, arrays)):
-                results, form = primal(*arrays)
-                pull = None
+                results, pull = primal(*arrays), None
             else:
                 found, form, pull = function.linearize(function.lend(arrays))
-                results, form = at_home(found, arrays), static(form)
+                forms.append(form)
+                results = at_home(found, arrays)
             floats = tuple(map(_is_inexact, results))
-            return (results, form), (arrays, static((pull, floats)))
+            return results, (arrays, static((pull, floats)))
 
         def backward(kept: Any, gradient: Any) -> Any:
             arrays, made = kept
             pull, floats = made.value
-            pairs = zip(gradient[0], floats, strict=True)
+            pairs = zip(gradient, floats, strict=True)
             gradients = [each for each, own in pairs if own]
             if pull is None or any(map(cls.carries, (*arrays, *gradients))):
                 found, _ = cls.embed(Pullback(function, floats), [*arrays, *gradients])
@@ -891,8 +891,7 @@ class _Jax:
             return tuple(next(each) if own else None for own in function.mask)
 
         primal.defvjp(forward, backward)
-        results, form = primal(*arrays)
-        return results, form.value
+        return primal(*arrays), forms[-1]
 
 
 def _jax_home(array: Any) -> Any:

@@ -232,6 +232,28 @@ def test_transformations_of_jax_go_through(name):
         jax.jvp(cube, (x,), (x,))
 
 
+def test_control_flow_of_jax_goes_through():
+    """JAX traces the function twice there, and compares what it returns."""
+    need("jax", "torch")
+    import jax
+
+    cube = ab.torch(differentiable=True)(lambda x: {"a": (x * x * x).sum()})
+    x = jax.numpy.asarray(X[0], "float32")
+
+    def scanned(of):
+        return lambda x: jax.lax.scan(lambda y, by: (y + of(x * by), y), 1.0, x)[0]
+
+    def chosen(of):
+        return lambda x: jax.lax.cond(x.sum() > 0, of, lambda x: 2 * of(x), x)
+
+    for program in (scanned, chosen, jax.checkpoint):
+        for transformed in (lambda f: f, jax.jit):
+            found = transformed(jax.grad(program(lambda x: cube(x)["a"])))(x)
+            expected = jax.grad(program(lambda x: (x * x * x).sum()))(x)
+            assert found.dtype == expected.dtype
+            np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
 @pytest.mark.parametrize("name", ("torch", "jax"))
 def test_graphs_of_tensorflow_go_through(name, recwarn):
     need("tensorflow", name)

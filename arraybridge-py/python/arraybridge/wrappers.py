@@ -319,8 +319,9 @@ def _expect_same_labels(data: Any, out: Any, name: str) -> None:
     for dim in common:
         one, other = indexes.get(dim), out_indexes.get(dim)
         # An axis of another length is that of another result.
-        is_known = one is not None and other is not None and len(one) == len(other)
-        if is_known and not one.equals(other):
+        if one is None or other is None or len(one) != len(other):
+            continue
+        if not one.equals(other):
             text = f"{name}(): out has other coordinates along {dim!r} than the first array"
             raise ValueError(f"{text}; pass out.variable, or drop them with out.drop_vars")
 

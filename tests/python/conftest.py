@@ -40,3 +40,15 @@ def ext():
     if shutil.which("cargo") is None:
         pytest.skip("cargo is needed to build an extension")
     return bridges.extension("tests/extension")
+
+
+@pytest.fixture
+def registered():
+    """Forget the wrappers that a test registers."""
+    from arraybridge import wrappers
+
+    before = wrappers._registered
+    yield
+    wrappers._registered = before
+    wrappers._found.clear()
+    wrappers._core._forget_classes()

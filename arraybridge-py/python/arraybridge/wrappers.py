@@ -275,20 +275,21 @@ def _applied(data: Any, call: WrappedCall) -> Any:
     if wrapper.apply is not None:
         return wrapper.apply(data, call)
     result = call(_array_in(wrapper, data))
-    # What the caller gave is the result.
-    is_given = call.kwargs.get("out") is not None
-    return result if is_given else _rewrapped(data, result, call.name, call.keep)
+    return _rewrapped(data, result, call.name, call.keep, call.kwargs.get("out"))
 
 
-def _rewrapped(data: Any, result: Any, name: str, keep: str | None) -> Any:
-    """A result in an object like `data`. The arrays of a tuple are put into one each."""
+def _rewrapped(data: Any, result: Any, name: str, keep: str | None, out: Any = None) -> Any:
+    """A result in an object like `data`. The arrays of a tuple are put into one each.
+
+    `out` is an array of the caller's, which stays what it is.
+    """
     wrapper = _find(type(data))
     if wrapper is None or keep == "never":
         return result
     reasons: list[tuple[str, Any]] = []
 
     def put(value: Any) -> Any:
-        if _core._likeness(value) is None or _find(type(value)) is wrapper:
+        if value is out or _core._likeness(value) is None or _find(type(value)) is wrapper:
             return value
         try:
             return wrapper.rewrap(data, value)

@@ -17,6 +17,7 @@ use super::signature::ArrayUsage;
 use super::{Declared, ladder};
 use crate::convert::{self, trace};
 use crate::framework::detect::{self, Role};
+use crate::framework::generated::MemoryType;
 use crate::framework::loaded;
 use crate::framework::oom;
 use crate::framework::spec::{Framework, Memory};
@@ -85,12 +86,15 @@ fn has_wrapper(definition: &Definition, given: &Given<'_, '_>) -> bool {
         && given.all().iter().any(|value| !is_plain(value) && holds_wrapper(value, options))
 }
 
-/// Returns whether an argument is an array of NumPy's own class or a plain value, of which nothing has to be looked
-/// up.
+/// Returns whether an argument is an array of a framework or a plain value, as far as this is seen without Python. A
+/// subclass of NumPy's array may have a unit.
 #[inline]
 fn is_plain(value: &Bound<'_, PyAny>) -> bool {
     numpy_array::plain_array(value).is_some()
         || (classes::is_builtin(value) && !value.is_exact_instance_of::<PyList>())
+        || detect::recent_class_of(value).is_ok_and(|class| {
+            class.is_some_and(|class| class.framework.memory_type != MemoryType::Numpy)
+        })
 }
 
 /// The calling convention of functions with [`Passthrough::Unchecked`]. Without keyword arguments the

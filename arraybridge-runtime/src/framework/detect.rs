@@ -103,18 +103,38 @@ static GENERATION: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::
 /// The known facts about an object's class; `None` if it belongs to no framework.
 #[inline]
 pub fn class_of(data: &Bound<'_, PyAny>) -> Option<Class> {
+    recent_class_of(data).unwrap_or_else(|missing| {
+        let class = find(&data.get_type());
+        // The entry gets the generation that was read before: if the cache is emptied meanwhile, the
+        // entry is not used.
+        let Missing { slot, address, generation } = missing;
+        RECENT.with_borrow_mut(|recent| recent[slot] = (address, generation, class));
+        class
+    })
+}
+
+/// The same for a class that this thread has met lately. No Python code runs, and nothing is dropped.
+///
+/// # Errors
+///
+/// The place for the class, if it is not there.
+#[inline]
+pub fn recent_class_of(data: &Bound<'_, PyAny>) -> Result<Option<Class>, Missing> {
     let address = data.get_type_ptr() as usize;
     let generation = GENERATION.load(std::sync::atomic::Ordering::Relaxed);
     let slot = (address >> 4) % SLOTS;
     let recent = RECENT.with_borrow(|recent| recent[slot]);
     if recent.0 == address && recent.1 == generation {
-        return recent.2;
+        return Ok(recent.2);
     }
-    // The entry gets the generation that was read before: if the cache is emptied meanwhile, the
-    // entry is not used.
-    let class = find(&data.get_type());
-    RECENT.with_borrow_mut(|recent| recent[slot] = (address, generation, class));
-    class
+    Err(Missing { slot, address, generation })
+}
+
+/// The place in the cache for a class that is not there.
+pub struct Missing {
+    slot: usize,
+    address: usize,
+    generation: u64,
 }
 
 /// The framework that a class belongs to, whatever its objects are.

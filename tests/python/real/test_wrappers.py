@@ -494,17 +494,6 @@ def rescanned(scan, array):
     return Scan(array, scan.name)
 
 
-@pytest.fixture
-def registered():
-    from arraybridge import wrappers
-
-    before = wrappers._registered
-    yield
-    wrappers._registered = before
-    wrappers._found.clear()
-    wrappers._core._forget_classes()
-
-
 def test_a_class_can_be_registered_after_its_first_use(registered):
     scan = Scan(IMAGE, "one")
     with pytest.raises(ab.UnsupportedArrayError):
@@ -697,6 +686,9 @@ def test_what_is_given_for_a_result_is_the_result_of_an_array_with_a_unit():
     out = np.zeros((3, 4), "float32")
     assert kept(IMAGE * u.m, out=out) is out
     assert np.array_equal(out, IMAGE * 2)
+    # A parameter of the function's own may have the name as well.
+    own = ab.torch(output_type="input", keep=True)(lambda x, out: x * 2)
+    assert (own(IMAGE * u.m, out=out) == IMAGE * 2 * u.m).all()
 
 
 def test_a_result_is_not_written_to_other_labels():

@@ -27,8 +27,8 @@ class Scan:
         self.pixels, self.patient = pixels, patient
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _registered():
+@pytest.fixture(autouse=True)
+def _with_scan(registered):
     ab.register_wrapper(Scan, lambda scan: scan.pixels, lambda scan, a: Scan(a, scan.patient))
 
 

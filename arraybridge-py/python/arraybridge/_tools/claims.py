@@ -562,8 +562,8 @@ def check_to_numpy(table: Table) -> str | None:
     again = table.run("to_numpy", data=array)
     shares = bool(got.size) and numpy.shares_memory(got, again)
     if shares and table.get("immutable", False) and got.flags.writeable:
-        words = "immutable = true, and `to_numpy` gives views that can be written to"
-        raise Lie("immutable", words)
+        why = "immutable = true, and `to_numpy` gives views that can be written to"
+        raise Lie("immutable", why)
     return "a view" if shares else "a copy"
 
 

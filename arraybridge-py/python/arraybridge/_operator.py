@@ -309,7 +309,7 @@ def _operator() -> Callable[..., Any]:
             _CALLS[key] = _Call(key, function(), range(len(arrays)))
         return op(key, arrays)
 
-    class Operation(torch.autograd.function._SingleLevelFunction):
+    class _Operation(torch.autograd.function._SingleLevelFunction):
         """The operator for one level of automatic differentiation.
 
         Transformations of ``torch.func`` go through levels one after the other, which
@@ -363,7 +363,7 @@ def _operator() -> Callable[..., Any]:
     def differentiable(keys: Any, key: str, arrays: Sequence[Any]) -> list[Any]:
         state = keys, torch.is_grad_enabled(), torch._C._is_fwd_grad_enabled()
         with enable_single_level_autograd_function():
-            return [*Operation.apply(state, key, *arrays)]
+            return [*_Operation.apply(state, key, *arrays)]
 
     _LIBRARY.append(library := torch.library.Library("arraybridge", "FRAGMENT"))
     library.define("call(str key, Tensor[] arrays) -> Tensor[]", tags=torch.Tag.pt2_compliant_tag)

@@ -503,32 +503,19 @@ $(OLDEST_STAMP): ; $(call venv,$(OLDEST_VENV),tests/requirements-oldest.txt)
 
 $(DOCS_STAMP): ; $(call venv,$(DOCS_VENV),docs/requirements.txt)
 
-# This environment finds the package and the other frameworks in the environment of the tests.
-$(DASK_STAMP): $(TEST_STAMP)
-	@test -x $(DASK_VENV)/bin/python || $(PYTHON) -m venv $(DASK_VENV)
-	@site() { $$1 -c 'import sysconfig; print(sysconfig.get_path("platlib"))'; }; \
-	site $(CURDIR)/$(VENV)/bin/python >"$$(site $(DASK_VENV)/bin/python)/tests.pth"
-	$(call venv,$(DASK_VENV),examples/dask/requirements.txt)
+# These environments find what they lack in the environment of the tests, which comes last in their path. So they
+# have its interpreter, whatever PYTHON is now.
+define beside_the_tests
+@test -x $(1)/bin/python || $(VENV)/bin/python -m venv $(1)
+@site() { $$1 -c 'import sysconfig; print(sysconfig.get_path("platlib"))'; }; \
+site $(CURDIR)/$(VENV)/bin/python >"$$(site $(1)/bin/python)/tests.pth"
+$(call venv,$(1),$(2))
+endef
 
-# Like that of Dask.
-$(RAY_STAMP): $(TEST_STAMP)
-	@test -x $(RAY_VENV)/bin/python || $(PYTHON) -m venv $(RAY_VENV)
-	@site() { $$1 -c 'import sysconfig; print(sysconfig.get_path("platlib"))'; }; \
-	site $(CURDIR)/$(VENV)/bin/python >"$$(site $(RAY_VENV)/bin/python)/tests.pth"
-	$(call venv,$(RAY_VENV),examples/ray/requirements.txt)
-
-# This environment finds the other frameworks in the environment of the tests, which comes last in its path.
-$(SEVENTH_STAMP): $(TEST_STAMP)
-	@test -x $(SEVENTH_VENV)/bin/python || $(PYTHON) -m venv $(SEVENTH_VENV)
-	@site() { $$1 -c 'import sysconfig; print(sysconfig.get_path("platlib"))'; }; \
-	site $(CURDIR)/$(VENV)/bin/python >"$$(site $(SEVENTH_VENV)/bin/python)/tests.pth"
-	$(call venv,$(SEVENTH_VENV),tests/seventh/requirements.txt)
-
-$(TABLES_STAMP): $(TEST_STAMP)
-	@test -x $(TABLES_VENV)/bin/python || $(PYTHON) -m venv $(TABLES_VENV)
-	@site() { $$1 -c 'import sysconfig; print(sysconfig.get_path("platlib"))'; }; \
-	site $(CURDIR)/$(VENV)/bin/python >"$$(site $(TABLES_VENV)/bin/python)/tests.pth"
-	$(call venv,$(TABLES_VENV),tables/requirements.txt)
+$(DASK_STAMP): $(TEST_STAMP) ; $(call beside_the_tests,$(DASK_VENV),examples/dask/requirements.txt)
+$(RAY_STAMP): $(TEST_STAMP) ; $(call beside_the_tests,$(RAY_VENV),examples/ray/requirements.txt)
+$(SEVENTH_STAMP): $(TEST_STAMP) ; $(call beside_the_tests,$(SEVENTH_VENV),tests/seventh/requirements.txt)
+$(TABLES_STAMP): $(TEST_STAMP) ; $(call beside_the_tests,$(TABLES_VENV),tables/requirements.txt)
 
 $(OPENCL_ENV): tests/tools/opencl
 	@mkdir -p build

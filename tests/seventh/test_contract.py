@@ -108,6 +108,11 @@ def test_a_framework_is_set_up_before_an_array_is_read_unless_it_is(use, is_star
 
 LIES = {
     "copy": ("fake_same", "ab.convert(x(), name, copy=True)", "shared the memory"),
+    "copy of what NumPy copies": (
+        "fake_twins",
+        "ab.convert(x(), name, copy=True)",
+        "shared the memory",
+    ),
     "to_numpy": ("fake_row", "ab.convert(image, name)", "made [3] of [2, 3]"),
     "dtypes": ("fake_few", "ab.convert(image.astype('c8'), name)", "raised TypeError: there are"),
     "ndim": ("fake_few", "ab.convert(np.ones((1,) * 4), name)", "raised ValueError: 4 axes"),

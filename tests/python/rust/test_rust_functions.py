@@ -964,23 +964,42 @@ print([w.category.__name__ for w in caught])
     assert done.stdout.strip() == str(["SharedImmutableMemoryWarning"]), done.stderr
 
 
-def test_another_version_of_the_package_is_refused(ext):
-    code = """
-import ctypes, sys
+# The package's tables under another version: two numbers, and the addresses of three tables.
+OTHER_VERSION = """
+import ctypes, importlib.util, sys
+import numpy as np
 import arraybridge._core as core
-new = ctypes.pythonapi.PyCapsule_New
+name = b"arraybridge._core._C_API"
+get, new = ctypes.pythonapi.PyCapsule_GetPointer, ctypes.pythonapi.PyCapsule_New
+get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
 new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-version, name = ctypes.c_uint32(7), b"arraybridge._core._C_API"
-core._C_API = new(ctypes.addressof(version), name, None)
-import importlib.util
+own = ctypes.string_at(get(core._C_API, name), 2 * 4 + 3 * 8)
+# A later version may add tables too.
+tables = ctypes.create_string_buffer(own + bytes(64))
+version = (ctypes.c_uint32 * 2).from_buffer(tables)
+version[0] += int(sys.argv[2])
+version[1] += int(sys.argv[3])
+core._C_API = new(ctypes.addressof(tables), name, None)
 spec = importlib.util.spec_from_file_location("extension", sys.argv[1])
+extension = importlib.util.module_from_spec(spec)
 try:
-    spec.loader.exec_module(importlib.util.module_from_spec(spec))
+    spec.loader.exec_module(extension)
+    image = np.zeros(3, "float32")
+    extension.add_into(np.ones(3, "float32"), image)
+    print(image.tolist())
 except ImportError as error:
     print(error)
 """
-    done = bridges.python(code, ext.__file__)
-    assert "installed package has version 7" in done.stdout, done.stderr
+
+
+def test_an_extension_that_was_built_for_an_older_interface_is_accepted(ext):
+    done = bridges.python(OTHER_VERSION, ext.__file__, "0", "1")
+    assert done.stdout.strip() == "[1.0, 1.0, 1.0]", done.stdout + done.stderr
+
+
+def test_a_package_with_another_interface_is_refused(ext):
+    done = bridges.python(OTHER_VERSION, ext.__file__, "1", "0")
+    assert "but the installed package has version 7.0" in done.stdout, done.stdout + done.stderr
 
 
 def test_an_array_that_moves_while_other_arguments_are_read_is_refused(ext):

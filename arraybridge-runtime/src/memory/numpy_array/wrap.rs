@@ -7,7 +7,7 @@ use dlpark::ffi::DLManagedTensorVersioned;
 use dlpark::{Managed, OpaqueContext};
 use ndarray::{Array, Dimension};
 use numpy::PyArrayDescr;
-use numpy::npyffi::{self, PY_ARRAY_API, PyArrayObject};
+use numpy::npyffi::{self, PY_ARRAY_API};
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -148,7 +148,8 @@ unsafe fn new<'py>(
 unsafe fn clear_writeable(array: &Bound<'_, PyAny>) {
     // SAFETY: a NumPy array has flags, and nobody else reads them.
     unsafe {
-        (*array.as_ptr().cast::<PyArrayObject>()).fields.flags &= !npyffi::NPY_ARRAY_WRITEABLE;
+        (*npyffi::_PyArray_GET_ITEM_DATA(array.as_ptr().cast())).flags &=
+            !npyffi::NPY_ARRAY_WRITEABLE;
     }
 }
 

@@ -144,6 +144,8 @@ class SmallerChecks(SourceFileLoader):
     CHECKS = "arraybridge._tools.checks"
     SMALLER = {
         "LONG = (4096, 4096)\n": "LONG = (64, 64)\n",
+        "LONG_STEPS = 100\n": "LONG_STEPS = 10\n",
+        "LONG_ROUNDS = 3\n": "LONG_ROUNDS = 1\n",
         "filter(functools.partial(has, source[0]), DTYPES)": "COMMON",
     }
 

@@ -242,7 +242,7 @@ gpu-wheel: $(GPU_STAMP)
 # device. See docs/simulated-gpu.md.
 SIMULATED_CUDA := build/simulated_cuda
 SIMULATED_TESTS := tests/simulated_cuda tests/python/device/test_gpu.py tests/python/device/test_gpu_functions.py \
-	tests/python/device/test_streams.py
+	tests/python/device/test_streams.py tests/python/commands/test_on_devices.py
 # The wheels are installed without bytecode. Python keeps that of the modules that are imported.
 with_simulated_cuda = PYTHONDONTWRITEBYTECODE= SIMULATED_CUDA=$(CURDIR)/$(SIMULATED_CUDA) \
 	PYTHONPATH=$(CURDIR)/tests/simulated_cuda/site:$(CURDIR)/tests/simulated_cuda $(SIMULATED_VENV)/bin/python

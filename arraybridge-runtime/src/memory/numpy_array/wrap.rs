@@ -123,7 +123,7 @@ fn copied<'py, T: Element>(
             ptr::null_mut(),
         );
         let array = Bound::from_owned_ptr_or_err(py, array)?;
-        let data = (*array.as_ptr().cast::<PyArrayObject>()).fields.data;
+        let data = (*npyffi::_PyArray_GET_ITEM_DATA(array.as_ptr().cast())).data;
         data.cast::<T>().copy_from_nonoverlapping(elements.as_ptr(), elements.len());
         Ok(array)
     }

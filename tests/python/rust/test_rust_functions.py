@@ -42,6 +42,18 @@ def test_returns_input_gives_the_callers_framework(ext, framework):
     assert bridges.difference(framework, result, data * 3) is None
 
 
+def test_a_small_result_is_in_numpys_memory_and_a_large_one_in_rusts(ext):
+    for shape, copied in [((16, 32), True), ((0, 4), True), ((), True), ((16, 33), False)]:
+        image = np.arange(np.prod(shape), dtype="float32").reshape(shape)
+        array = ext.halved(image)
+        assert (array.base is None, array.flags.owndata) == (copied, copied), shape
+        assert array.dtype == np.float32 and array.flags.writeable
+        assert array.shape == shape and np.array_equal(array, image / 2)
+    # Only what is in row-major order is copied as it is.
+    image = np.arange(6, dtype="float32").reshape(2, 3)
+    assert np.array_equal(ext.halved(image.T), image.T / 2)
+
+
 def test_results_are_of_the_declared_framework(ext):
     bridges.need("torch", "jax")
     assert ab.detect_memory_type(ext.ones((2, 3))) == "torch"

@@ -138,7 +138,7 @@ impl<'py> Reader<'py> {
         }
         let found = slot.memory.view().dtype();
         let plain = is_never_packed(found) || self.loaded.dtype(data) == Some(found);
-        if !plain || !slot.memory.view().is_on_host() || framework.not_exported.contains(found) {
+        if !plain || !slot.memory.view().is_on_host() || framework.not_exported().contains(found) {
             return None;
         }
         if self.loaded.is_guarded(data, Some(found.kind())) {

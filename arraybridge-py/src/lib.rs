@@ -22,7 +22,7 @@ mod table;
 
 use arraybridge_runtime::__private::package::{
     self, DType, Declared, Endpoints, Error, Framework, Memory, MemoryType, Narrow, Narrowing,
-    NoCopy, Placement, Policy, Record, Request, Result, ShowProgress, ThreadStream, Trace, names,
+    Placement, Policy, Record, Request, Result, ThreadStream, names,
 };
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
@@ -434,16 +434,22 @@ fn _mistakes(files: Vec<(String, String)>) -> Vec<String> {
     table::read(&sources).map_or_else(problems::Problems::messages, |_| Vec::new())
 }
 
+/// Count traces and `no_copy` blocks that were opened; those that were closed are negative.
+#[pyfunction]
+fn _count_blocks(traces: isize, strict: isize) {
+    package::count_blocks(traces, strict);
+}
+
 // `docs/how-to/threads.md` says what is tested without the GIL.
 #[pymodule(gil_used = false)]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     package::rather_than_end(module.py());
-    package::start::watch_imports(module.py())?;
+    let isolated: Vec<_> = package::start::isolated().map(<(_, _, _)>::from).collect();
+    module.py().import("arraybridge._isolate")?.call_method1("watch", (isolated,))?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<Record>()?;
-    module.add_class::<Trace>()?;
-    module.add_class::<NoCopy>()?;
-    module.add_class::<ShowProgress>()?;
+    package::start::traces(module)?;
+    module.add_function(wrap_pyfunction!(_count_blocks, module)?)?;
     module.add_class::<ThreadStream>()?;
     module.add_class::<Declared>()?;
     // As they are written, for `python -m arraybridge check`.

@@ -2,8 +2,7 @@
 
 use arraybridge_runtime::__private::package::policy::{self, Scaling};
 use arraybridge_runtime::__private::package::{
-    self, Conversion, DtypePolicy, Framework, Lead, Narrow, Narrowing, Policy, Request, Result,
-    class_of,
+    self, Conversion, Framework, Lead, Narrow, Narrowing, Policy, Request, Result, class_of,
 };
 use pyo3::prelude::*;
 
@@ -95,8 +94,8 @@ fn finish_dtype<'py>(
 /// Adds the functions and classes of this file to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     policy::install(module)?;
-    module.add_class::<DtypePolicy>()?;
-    module.add_function(wrap_pyfunction!(policy::configure, module)?)?;
+    module.add_function(wrap_pyfunction!(policy::_policy, module)?)?;
+    module.add_function(wrap_pyfunction!(policy::_configure, module)?)?;
     module.add_function(wrap_pyfunction!(stretch, module)?)?;
     module.add_function(wrap_pyfunction!(finish_dtype, module)?)?;
     Ok(())

@@ -48,7 +48,7 @@ pub use crate::rust_function::{
 pub mod package {
     pub use crate::c_api::publish;
     pub use crate::convert::record::Record;
-    pub use crate::convert::trace::{NoCopy, Trace, or_always_copy};
+    pub use crate::convert::trace::{count_blocks, or_always_copy};
     pub use crate::convert::{
         Narrowing, Request, as_array, class_of, convert_labelled, convert_to, explain,
         forget_classes, is_buffer, is_like_array, is_registered_numpy, scalar_as_array,
@@ -61,8 +61,7 @@ pub mod package {
     pub use crate::framework::spec::{DType, Framework, Memory};
     pub use crate::interpreter::error::{Error, Result};
     pub use crate::interpreter::park::rather_than_end;
-    pub use crate::interpreter::progress::ShowProgress;
-    pub use crate::policy::{Conversion, DtypePolicy, Lead, Narrow, Policy};
+    pub use crate::policy::{Conversion, Lead, Narrow, Policy};
     pub use crate::tensor::add_class as add_tensor_class;
 
     /// Cached memory, and what counts as out of memory.
@@ -83,7 +82,7 @@ pub mod package {
     pub mod policy {
         pub use crate::host::cast::Scaling;
         pub use crate::policy::{
-            configure, dtype_named, finish, install, narrow_named, range_named,
+            _configure, _policy, dtype_named, finish, install, narrow_named, range_named,
         };
     }
 
@@ -108,7 +107,8 @@ pub mod package {
     /// The functions that set up the package when the module is imported.
     pub mod start {
         pub use crate::convert::registry::converters;
-        pub use crate::framework::isolate::watch_imports;
+        pub use crate::convert::trace::install as traces;
+        pub use crate::framework::isolated;
     }
 
     /// A framework's device of an array.

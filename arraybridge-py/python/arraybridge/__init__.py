@@ -16,28 +16,26 @@ from typing import Any
 
 # `_package` comes first: it refuses to be imported over files of the original package.
 from . import _package, compat, decorators  # noqa: F401
+from ._blocks import dtype_policy, no_copy, progress
 from ._core import (
     Declared,
     Record,
     Tensor,
     __version__,
     cleanup_all_gpu_frameworks,
-    configure,
     convert,
     convert_memory,
     detect_memory_type,
-    dtype_policy,
     explain,
     finish_dtype,
     frameworks,
-    no_copy,
     process_slices,
-    progress,
     registered_pairs,
     stack_slices,
     thread_stream,
     unstack_slices,
 )
+from ._settings import configure
 from .decorators import memory_types
 from .dtype_scaling import SCALING_FUNCTIONS, DtypeConversion
 from .exceptions import (

@@ -1,9 +1,9 @@
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
-from types import TracebackType
-from typing import Any, ClassVar, Final, Literal, Protocol, TypedDict, final, overload
+from typing import Any, ClassVar, Final, Literal, TypedDict, final, overload
 
 from . import decorators as decorators
+from ._blocks import dtype_policy, no_copy, progress
+from ._settings import configure
 
 # Names of the original package's later versions.
 from .compat.configs import SliceBySliceRuntimeParameter as SliceBySliceRuntimeParameter
@@ -555,68 +555,6 @@ def explain(
     ('copy', 'copy=True asks for fresh memory')
     """
 
-@final
-class no_copy:
-    """Make ``copy=False`` the default of every conversion inside the ``with`` block.
-
-    A conversion that would have to copy raises ``CopyRequiredError`` with the reason. That is so
-    for ``convert``, and for the arguments and the results of declared functions, ``input_dtype``
-    included. Stacking, joining parts, tiles with a halo, the dtype policy of a result, and what
-    NumPy copies to see a data frame as an array are not conversions, and still copy.
-
-    >>> import numpy, arraybridge
-    >>> with arraybridge.no_copy():
-    ...     zeros = arraybridge.convert(numpy.zeros(3), "numpy")
-    """
-
-    def __new__(cls) -> no_copy: ...
-    def __enter__(self) -> None: ...
-    def __exit__(
-        self,
-        kind: type[BaseException] | None = None,
-        error: BaseException | None = None,
-        traceback: TracebackType | None = None,
-        /,
-    ) -> None: ...
-
-class _Bar(Protocol):
-    def update(self, n: int, /) -> object: ...
-    def close(self) -> object: ...
-
-@final
-class progress:
-    """Show how far calls in many steps are, inside the ``with`` block.
-
-    Steps are the slices of ``slice_by_slice`` and ``process_slices``, the tiles of ``tiles``, and
-    the elements of a call that is split because memory ran out. Nothing is shown outside of such a
-    block.
-
-    A bar of tiles that has ``set_postfix_str``, as tqdm's has, also shows the bytes of the first
-    array that are done, how many a second, and how long the others take.
-
-    ``bar`` makes a bar: ``tqdm.tqdm``, or another callable that takes its keywords ``desc``,
-    ``total`` and ``unit`` and whose results have ``update(n)`` and ``close()``. By default it is
-    tqdm if that is installed, else one line on a terminal.
-
-    Raises ``TypeError`` if ``bar`` cannot be called, ``RuntimeError`` if one object is entered
-    twice.
-
-    >>> import numpy, arraybridge
-    >>> with arraybridge.progress():
-    ...     arraybridge.process_slices(numpy.zeros((2, 3, 3)), lambda s: s + 1, (), {}).shape
-    (2, 3, 3)
-    """
-
-    def __new__(cls, bar: Callable[..., _Bar] | None = None) -> progress: ...
-    def __enter__(self) -> None: ...
-    def __exit__(
-        self,
-        kind: type[BaseException] | None = None,
-        error: BaseException | None = None,
-        traceback: TracebackType | None = None,
-        /,
-    ) -> None: ...
-
 def registered_pairs() -> list[tuple[_Name, _Name]]:
     """Return the pairs of frameworks that have a converter, as names, source first.
 
@@ -687,43 +625,6 @@ class thread_stream:
     def __cuda_stream__(self) -> tuple[int, int]: ...
     def __enter__(self) -> thread_stream: ...
     def __exit__(self, *_error: object) -> bool: ...
-
-@final
-class dtype_policy(AbstractContextManager[None]):
-    """Set the default dtype policy of declared functions: `with dtype_policy(scaling="unit"):`.
-
-    `dtype_conversion` is a `DtypeConversion`, "default", "preserve", "native" or a dtype. "default"
-    gives floats the dtype of an image that they were computed from, unless rounding would destroy
-    them or cut a gradient; "preserve" gives every result the dtype of the first array, and "native"
-    that which the function returned. `scaling` is
-    "clamp" (round half to even, saturate, NaN to 0), "unit" (results are in [0, 1] or [-1, 1]) or
-    "stretch" (minimum to maximum), and `range=(0, 4095)` are the integers that these two scale to:
-    0 or the minimum becomes the first one, 1 or the maximum the second. By default they are all
-    integers of the dtype. `narrow` is what becomes of arguments whose dtype the framework
-    lacks: "warn" converts them to the nearest dtype that it has, with a NarrowedDtypeWarning, and
-    "error" raises UnsupportedDtypeError; it also applies to `convert_memory`. An argument that is
-    left out keeps the value that it has outside of the block. The arguments of a decorator or a
-    call take precedence over the default. The block affects its own context only: its thread, or
-    its asyncio task. Blocks of one context have to end in reverse order, as those of `decimal` do:
-    of two generators that are advanced in turns, each inside a block, one leaves its policy behind.
-
-    Raises `ValueError` for an unknown name, and `RuntimeError` when one object is entered twice.
-
-    >>> import arraybridge
-    >>> with arraybridge.dtype_policy(dtype_conversion="native"):
-    ...     pass  # declared functions keep the dtype that they return
-    """
-
-    def __new__(
-        cls,
-        dtype_conversion: Any = None,
-        scaling: Literal["clamp", "unit", "stretch"] | None = None,
-        narrow: Literal["warn", "error"] | None = None,
-        *,
-        range: tuple[int, int] | None = None,
-    ) -> dtype_policy: ...
-    def __enter__(self) -> None: ...
-    def __exit__(self, *_exception: Any) -> None: ...
 
 def stack_slices(
     slices: Iterable[Any],
@@ -816,51 +717,6 @@ def process_slices(
     >>> image = numpy.arange(12).reshape(2, 2, 3)
     >>> arraybridge.process_slices(image, lambda s: (s.T, s.sum()), (), {})[0].shape
     (2, 3, 2)
-    """
-
-def configure(
-    *,
-    dtype_conversion: Any = None,
-    scaling: Literal["clamp", "unit", "stretch"] | None = None,
-    narrow: Literal["warn", "error"] | None = None,
-    copy: Literal["auto"] | bool | None = None,
-) -> dict[str, Any]:
-    """Set the defaults of the whole process, and return those before as a dict.
-
-    Threads and the workers of thread pools see them, unlike a `dtype_policy` block. A block, a
-    declaration and a call go before them. An argument that is left out changes nothing, so that
-    `configure()` returns what is set, and `configure(**before)` restores it.
-
-    Parameters
-    ----------
-    dtype_conversion, scaling, narrow : optional
-        As in `dtype_policy`.
-    copy : {"auto", True, False}, optional
-        The argument `copy` of conversions that have none of their own: "auto" shares memory where
-        it can, True always copies, and False shares or raises, as in a `no_copy` block.
-
-    Returns
-    -------
-    dict
-        The four settings as they were before.
-
-    Raises
-    ------
-    ValueError
-        If a name is unknown. Nothing is set then.
-
-    Notes
-    -----
-    When the package is imported, the defaults are read from ARRAYBRIDGE_DTYPE_CONVERSION,
-    ARRAYBRIDGE_SCALING, ARRAYBRIDGE_NARROW and ARRAYBRIDGE_COPY. Processes that a pool starts read
-    them too; other settings reach them by the initializer of the pool.
-
-    Examples
-    --------
-    >>> import arraybridge
-    >>> before = arraybridge.configure(dtype_conversion="native")
-    >>> arraybridge.configure(**before)["dtype_conversion"]
-    'native'
     """
 
 def cleanup_all_gpu_frameworks(device_id: int | None = None) -> dict[str, list[int]]:

@@ -65,6 +65,31 @@ def function_of(declared: Any, function: Any) -> Callable[..., Any]:
     return call
 
 
+def about(function: Any) -> tuple[Any, int, str, int]:
+    """Return a function inside a method, its binding, its name in messages, and its kind.
+
+    The numbers are those of ``Binding`` and ``FunctionKind``. The name of a partial is that of its
+    function, and that of any other callable object its class: their own ``repr`` may contain whole
+    arrays.
+    """
+    binding = 0
+    for number, method in enumerate((classmethod, staticmethod), 1):
+        if isinstance(function, method):
+            function, binding = function.__func__, number
+            break
+    if not callable(function):
+        raise TypeError(f"a declaration is for a function, not for {type(function).__name__}")
+    named = function
+    while isinstance(named, functools.partial):
+        named = named.func
+    name = getattr(named, "__qualname__", None)
+    # The kind of another object is that of its method.
+    codes = (function, type(function).__call__)
+    kinds = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
+    kind = next((i for i, is_it in enumerate(kinds, 1) if any(map(is_it, codes))), 0)
+    return function, binding, name if isinstance(name, str) else type(named).__qualname__, kind
+
+
 def extended(
     signature: inspect.Signature, added: list[tuple[str, bool | None]]
 ) -> inspect.Signature:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, final
 
 from . import _core  # type: ignore[attr-defined]
+from ._blocks import Block
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -54,7 +55,7 @@ class trace:
 
     def __init__(self, *, everywhere: bool = False) -> None:
         self._everywhere = everywhere
-        self._block = _core.trace(everywhere)
+        self._block = _Collector(everywhere)
         self.records: list[Record] = []
         """The records of the last ``with`` block, or of all calls, in order."""
         self.spans: list[Record] = []
@@ -211,7 +212,7 @@ class observe:
                 raise TypeError(f"observe: {name} must be a function of a record, not {kind}")
         self._lock = threading.Lock()
         ends = (_Receiver(callback), _Receiver(spans) if spans else _Nobody())
-        self._block: Any = _core.trace(True, ends)
+        self._block: _Collector | None = _Collector(True, ends)
         self._block.__enter__()
 
     def close(self) -> None:
@@ -226,6 +227,41 @@ class observe:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+class _Collector(Block):
+    """Has records and spans appended to two lists, or to two objects like lists.
+
+    What these raise is seen by nobody.
+    """
+
+    __slots__ = ("_everywhere", "_into", "_lists")
+
+    def __init__(self, everywhere: bool, into: tuple[Any, Any] | None = None) -> None:
+        self._token = None
+        self._everywhere, self._into = everywhere, into
+        # The lists of a trace of all threads.
+        self._lists: tuple[Any, Any] | None = None
+
+    def __enter__(self) -> tuple[Any, Any]:
+        lists = self._into or ([], [])
+        if self._everywhere:
+            self._expect_closed(self._lists is None, "arraybridge.trace")
+            self._lists = _core._EVERYWHERE[id(lists)] = lists
+        else:
+            self._open(_core._TRACES, (*(_core._TRACES.get() or ()), lists))
+        _core._count_blocks(1, 0)
+        return lists
+
+    def __exit__(self, *_exception: object) -> None:
+        lists, self._lists = self._lists, None
+        if lists is not None:
+            del _core._EVERYWHERE[id(lists)]
+            self._closed()
+        self._close(_core._TRACES)
+
+    def _closed(self) -> None:
+        _core._count_blocks(-1, 0)
 
 
 class _Nobody:

@@ -7,7 +7,7 @@ use super::errors;
 use crate::framework::generated::MemoryType;
 use crate::framework::spec::{DType, Framework, Kind};
 use crate::interpreter::classes;
-use crate::interpreter::error::{Error, Result};
+use crate::interpreter::error::Result;
 use crate::memory::numpy_array;
 
 /// Classes whose objects read a file, or compute, when NumPy makes an array of them.
@@ -111,61 +111,14 @@ pub(super) fn expect_exact<'py>(
     {
         return Ok(());
     }
-    for column in columns(data)? {
-        if !is_exact(&column, array)? {
-            let name = column.getattr_opt(intern!(data.py(), "name"))?;
-            let name = name.filter(|name| !name.is_none());
-            let name = name.map_or(String::new(), |name| name.to_string());
-            let of = if name.is_empty() { name } else { format!(" of {name}") };
-            let why = format!(
-                "NumPy makes floats of it, which cannot hold the integers{of}; convert its columns one by one, \
-                 without missing values"
-            );
-            return Err(errors::not_seen(data, target, &why, None));
-        }
-    }
-    Ok(())
-}
-
-/// The columns of a data frame without missing values, or a column.
-fn columns<'py>(data: &Bound<'py, PyAny>) -> Result<Vec<Bound<'py, PyAny>>> {
-    let py = data.py();
-    let columns = if let Some(iterate) = data.getattr_opt(intern!(py, "iter_columns"))? {
-        iterate.call0()?.try_iter()?.collect::<PyResult<Vec<_>>>()?
-    } else if data.hasattr(intern!(py, "columns"))? && data.hasattr(intern!(py, "items"))? {
-        let items = data.call_method0(intern!(py, "items"))?;
-        items.try_iter()?.map(|item| item?.get_item(1)).collect::<PyResult<Vec<_>>>()?
-    } else {
-        vec![data.clone()]
-    };
-    let without_missing = |column: Bound<'py, PyAny>| {
-        for name in ["dropna", "drop_nulls", "drop_null"] {
-            if let Some(drop) = column.getattr_opt(name)? {
-                return drop.call0();
-            }
-        }
-        Ok(column)
-    };
-    columns.into_iter().map(|column| without_missing(column).map_err(Error::from)).collect()
-}
-
-/// Returns whether a column without missing values is the same as floats of the array's dtype.
-fn is_exact<'py>(column: &Bound<'py, PyAny>, array: &Bound<'py, PyAny>) -> PyResult<bool> {
-    let py = column.py();
-    let numpy = py.import(intern!(py, "numpy"))?;
-    let values = numpy.call_method1(intern!(py, "asarray"), (column,))?;
-    let dtype = numpy_array::array(&values).and_then(numpy_array::dtype_of);
-    let Some(dtype) = dtype.filter(|dtype| dtype.is_integer()) else {
-        return Ok(true);
-    };
-    let astype = intern!(py, "astype");
-    let floats = values.call_method1(astype, (array.getattr(intern!(py, "dtype"))?,))?;
-    // Beyond the largest integer, the cast back means nothing.
-    let bits = dtype.size() * 8 - usize::from(dtype.kind() == Kind::Signed);
-    let below = numpy.call_method1("less", (&floats, 2_f64.powi(bits as i32)))?;
-    let safe = numpy.call_method1("where", (&below, &floats, 0))?;
-    let back = safe.call_method1(astype, (values.getattr(intern!(py, "dtype"))?,))?;
-    let same = numpy.call_method1("equal", (back, &values))?;
-    let same = numpy.call_method1("logical_and", (same, below))?;
-    same.call_method0("all")?.is_truthy()
+    let columns = data.py().import(intern!(data.py(), "arraybridge._columns"))?;
+    let name: Option<String> = columns.call_method1("inexact", (data, array))?.extract()?;
+    name.map_or(Ok(()), |name| {
+        let of = if name.is_empty() { name } else { format!(" of {name}") };
+        let why = format!(
+            "NumPy makes floats of it, which cannot hold the integers{of}; convert its columns one by one, \
+             without missing values"
+        );
+        Err(errors::not_seen(data, target, &why, None))
+    })
 }

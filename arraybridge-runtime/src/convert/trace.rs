@@ -6,17 +6,17 @@
 use std::cell::RefCell;
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::sync::MutexExt;
-use pyo3::types::{PyList, PyTuple};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyList, PyTuple};
 
 use super::record::{RawRecord, Record};
-use crate::interpreter::context::{ContextBlock, ContextVariable, already_open};
+use crate::interpreter::context::ContextVariable;
 use crate::interpreter::function_code;
 use crate::process::Shared;
 
@@ -55,15 +55,34 @@ enum Kind {
 /// The open traces of the context, the outermost first, each with a list for each [`Kind`].
 static TRACES: ContextVariable = ContextVariable::new("arraybridge.trace");
 
-/// The open traces of all threads.
-static EVERYWHERE: Mutex<Vec<Py<PyTuple>>> = Mutex::new(Vec::new());
+/// The open traces of all threads, by their addresses.
+static EVERYWHERE: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
 
-fn everywhere(py: Python<'_>) -> MutexGuard<'static, Vec<Py<PyTuple>>> {
-    EVERYWHERE.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner)
+fn everywhere(py: Python<'_>) -> &Bound<'_, PyDict> {
+    EVERYWHERE.get_or_init(py, || PyDict::new(py).unbind()).bind(py)
 }
 
 /// The context variable that says whether a `no_copy` block is open.
 static STRICT: ContextVariable = ContextVariable::new("arraybridge.no_copy");
+
+/// Puts into the package's module what `arraybridge._blocks` and `arraybridge.tracing` open and close.
+///
+/// # Errors
+///
+/// Any exception that Python raises.
+pub fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    module.add("_TRACES", TRACES.get(py)?)?;
+    module.add("_EVERYWHERE", everywhere(py))?;
+    module.add("_NO_COPY", STRICT.get(py)?)
+}
+
+/// Counts traces and `no_copy` blocks that were opened; those that were closed are negative.
+pub fn count_blocks(traces: isize, strict: isize) {
+    let table = TABLE.get();
+    table.traces.fetch_add(traces as usize, Ordering::Relaxed);
+    table.strict.fetch_add(strict as usize, Ordering::Relaxed);
+}
 
 /// The state that the traces and the `no_copy` scopes of all extension modules have in common.
 #[repr(C)]
@@ -191,7 +210,7 @@ fn append(py: Python<'_>, record: Record, kind: Kind) {
         if let Ok(own) = TRACES.get(py)?.call_method0("get")?.cast::<PyTuple>() {
             traces.extend(own);
         }
-        traces.extend(everywhere(py).iter().map(|lists| lists.bind(py).clone().into_any()));
+        traces.extend(everywhere(py).values());
         if traces.is_empty() {
             return Ok(());
         }
@@ -289,117 +308,4 @@ pub fn set_copy(copy: Option<bool>) {
 fn is_strict(py: Python<'_>) -> bool {
     let strict = || STRICT.get(py).and_then(|v| v.call_method0("get"));
     set_by_configure() == Some(false) || strict().is_ok_and(|v| v.is_truthy().unwrap_or(false))
-}
-
-/// Collects records. `arraybridge.trace` is made of it.
-///
-/// `with trace() as (records, spans)` collects the conversions of the context, and the calls and rungs
-/// in which they were made. `trace(everywhere=True)` collects those of all threads. `trace(into=pair)`
-/// calls `append` of two objects instead of filling lists. They must not raise: nobody would see it.
-///
-/// Raises `RuntimeError` when one object is entered twice.
-#[pyclass(frozen, module = "arraybridge._core", name = "trace")]
-#[derive(Default)]
-pub struct Trace {
-    block: ContextBlock,
-    /// The lists of a trace of all threads.
-    everywhere: Mutex<Option<Py<PyTuple>>>,
-    is_everywhere: bool,
-    /// The objects that records and spans go to instead of new lists.
-    into: Option<Py<PyTuple>>,
-}
-
-#[pymethods]
-impl Trace {
-    #[new]
-    #[pyo3(signature = (everywhere=false, into=None))]
-    fn new(everywhere: bool, into: Option<Py<PyTuple>>) -> Trace {
-        Trace { is_everywhere: everywhere, into, ..Trace::default() }
-    }
-
-    fn __enter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let lists = match &self.into {
-            Some(into) => into.bind(py).clone(),
-            None => PyTuple::new(py, [PyList::empty(py), PyList::empty(py)])?,
-        };
-        if self.is_everywhere {
-            self.enter_everywhere(&lists)?;
-        } else {
-            let variable = TRACES.get(py)?;
-            let outer = variable.call_method0("get")?;
-            let outer = outer.cast::<PyTuple>().into_iter().flatten();
-            let traces: Vec<_> = outer.chain([lists.clone().into_any()]).collect();
-            self.block.enter(variable, PyTuple::new(py, traces)?)?;
-        }
-        TABLE.get().traces.fetch_add(1, Ordering::Relaxed);
-        Ok(lists)
-    }
-
-    #[pyo3(signature = (*_exception))]
-    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
-        let variable = TRACES.get(py)?;
-        let (lists, token) = (self.own_lists(py).take(), self.block.leave(py));
-        if lists.is_some() || token.is_some() {
-            TABLE.get().traces.fetch_sub(1, Ordering::Relaxed);
-        }
-        if let Some(lists) = lists {
-            everywhere(py).retain(|other| !other.is(&lists));
-        }
-        token.map_or(Ok(()), |token| token.reset(variable))
-    }
-}
-
-impl Trace {
-    fn own_lists(&self, py: Python<'_>) -> MutexGuard<'_, Option<Py<PyTuple>>> {
-        self.everywhere.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn enter_everywhere(&self, lists: &Bound<'_, PyTuple>) -> PyResult<()> {
-        let py = lists.py();
-        let mut own = self.own_lists(py);
-        if own.is_some() {
-            return Err(already_open("arraybridge.trace"));
-        }
-        everywhere(py).push(lists.clone().unbind());
-        *own = Some(lists.clone().unbind());
-        Ok(())
-    }
-}
-
-/// Makes conversions without a `copy` argument share memory or raise: `with no_copy():`.
-///
-/// The conversion raises `CopyRequiredError` with the reason. That is so for `convert`, and for the
-/// arguments and the results of declared functions, `input_dtype` included. Stacking, joining parts,
-/// tiles with a halo, the dtype policy of a result, and what NumPy copies to see a data frame as an
-/// array are not conversions, and still copy. Entering one object twice raises `RuntimeError`.
-///
-/// Examples
-/// --------
-/// >>> import numpy, arraybridge
-/// >>> with arraybridge.no_copy():
-/// ...     zeros = arraybridge.convert(numpy.zeros(3), "numpy")
-#[pyclass(frozen, module = "arraybridge", name = "no_copy")]
-#[derive(Default)]
-pub struct NoCopy(ContextBlock);
-
-#[pymethods]
-impl NoCopy {
-    #[new]
-    fn new() -> NoCopy {
-        NoCopy::default()
-    }
-
-    fn __enter__(&self, py: Python<'_>) -> PyResult<()> {
-        self.0.enter(STRICT.get(py)?, true)?;
-        TABLE.get().strict.fetch_add(1, Ordering::Relaxed);
-        Ok(())
-    }
-
-    #[pyo3(signature = (*_exception))]
-    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
-        let variable = STRICT.get(py)?;
-        let Some(token) = self.0.leave(py) else { return Ok(()) };
-        TABLE.get().strict.fetch_sub(1, Ordering::Relaxed);
-        token.reset(variable)
-    }
 }

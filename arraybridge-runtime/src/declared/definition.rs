@@ -2,7 +2,6 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -28,6 +27,16 @@ pub enum FunctionKind {
     AsyncGenerator,
 }
 
+impl FunctionKind {
+    /// All kinds, by the numbers that `arraybridge._function` gives them.
+    const ALL: [FunctionKind; 4] = [
+        FunctionKind::Plain,
+        FunctionKind::Coroutine,
+        FunctionKind::Generator,
+        FunctionKind::AsyncGenerator,
+    ];
+}
+
 /// The way in which a function in the body of a class is bound when it is looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Binding {
@@ -37,6 +46,11 @@ pub enum Binding {
     Class,
     /// Not at all.
     Static,
+}
+
+impl Binding {
+    /// All bindings, by the numbers that `arraybridge._function` gives them.
+    const ALL: [Binding; 3] = [Binding::Instance, Binding::Class, Binding::Static];
 }
 
 /// A function and its declaration.
@@ -82,23 +96,21 @@ impl Definition {
         keywords: &Bound<'py, PyDict>,
         adds_dtype: AddsDtype,
     ) -> Result<(Definition, Option<Bound<'py, PyAny>>)> {
-        let (function, binding) = unwrap_method(function)?;
-        if !function.is_callable() {
-            let class = function.get_type().name()?;
-            return Err(Error::Type(format!("a declaration is for a function, not for {class}")));
-        }
+        let about = function.py().import("arraybridge._function")?.getattr("about")?;
+        let (function, binding, name, kind): (Bound<'py, PyAny>, usize, String, usize) =
+            about.call1((function,))?.extract()?;
         let options = Options::read(execution, keywords)?;
         let (parameters, signature) = Parameters::read(&function, &options, adds_dtype)?;
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let mut definition = Definition {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
-            name: name_of(&function)?,
-            kind: kind_of(&function)?,
+            name,
+            kind: FunctionKind::ALL[kind],
             keywords: keywords.copy()?.unbind(),
             function: function.unbind(),
             options,
             parameters,
-            binding,
+            binding: Binding::ALL[binding],
             passthrough: None,
             room: Room::new(),
             is_differentiable: AtomicBool::new(false),
@@ -202,48 +214,4 @@ impl Passthrough {
             false => Passthrough::Checked,
         })
     }
-}
-
-/// The function inside a `staticmethod` or a `classmethod`.
-fn unwrap_method<'py>(function: &Bound<'py, PyAny>) -> PyResult<(Bound<'py, PyAny>, Binding)> {
-    let builtins = function.py().import("builtins")?;
-    for (name, binding) in [("staticmethod", Binding::Static), ("classmethod", Binding::Class)] {
-        if function.is_instance(&builtins.getattr(name)?)? {
-            return Ok((function.getattr("__func__")?, binding));
-        }
-    }
-    Ok((function.clone(), Binding::Instance))
-}
-
-/// The name of a function in messages: of a partial, that of its function, and of any other callable
-/// object, that of its class. Their own `repr` may contain whole arrays.
-fn name_of(function: &Bound<'_, PyAny>) -> PyResult<String> {
-    let py = function.py();
-    let partial = py.import("functools")?.getattr("partial")?;
-    let mut named = function.clone();
-    while named.is_instance(&partial)? {
-        named = named.getattr("func")?;
-    }
-    let name = named.getattr(intern!(py, "__qualname__")).and_then(|name| name.extract());
-    name.or_else(|_| Ok(named.get_type().qualname()?.to_string()))
-}
-
-/// The kind of object that a call returns, judged by the function, or by the `__call__` method of
-/// another object.
-fn kind_of(function: &Bound<'_, PyAny>) -> PyResult<FunctionKind> {
-    let inspect = function.py().import("inspect")?;
-    let method = function.get_type().getattr(intern!(function.py(), "__call__"))?;
-    let is = |name: &str| -> PyResult<bool> {
-        Ok(inspect.call_method1(name, (function,))?.is_truthy()?
-            || inspect.call_method1(name, (&method,))?.is_truthy()?)
-    };
-    Ok(if is("iscoroutinefunction")? {
-        FunctionKind::Coroutine
-    } else if is("isasyncgenfunction")? {
-        FunctionKind::AsyncGenerator
-    } else if is("isgeneratorfunction")? {
-        FunctionKind::Generator
-    } else {
-        FunctionKind::Plain
-    })
 }

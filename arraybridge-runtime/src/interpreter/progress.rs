@@ -1,105 +1,9 @@
-//! Bars that show how far a call in many steps is.
+//! Bars that show how far a call in many steps is. `arraybridge._blocks` has the context variable.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use pyo3::exceptions::PyTypeError;
-use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
-
-use super::context::{ContextBlock, ContextVariable};
-use super::park;
-
-/// The context variable with the object that makes the bars.
-static BARS: ContextVariable = ContextVariable::new("arraybridge.progress");
-
-/// The number of open blocks. A call looks for bars only where there is one.
-static OPEN: AtomicUsize = AtomicUsize::new(0);
-
-/// Shows how far calls in many steps are: `with progress():`.
-///
-/// Steps are the slices of `slice_by_slice` and `process_slices`, the tiles of `tiles`, and the elements of
-/// a call that is split because memory ran out. Nothing is shown outside of such a block. A bar of tiles that has
-/// `set_postfix_str`, as tqdm's has, also shows the bytes of the first array that are done, how many a second,
-/// and how long the others take.
-///
-/// Parameters
-/// ----------
-/// bar : callable, optional
-///     What makes a bar: `tqdm.tqdm`, or another callable that takes its keywords `desc`, `total` and `unit`
-///     and whose results have `update(n)` and `close()`. By default tqdm if it is installed, else
-///     one line on a terminal.
-///
-/// Raises
-/// ------
-/// TypeError
-///     If `bar` cannot be called.
-/// RuntimeError
-///     If one object is entered twice.
-///
-/// Examples
-/// --------
-/// >>> import numpy, arraybridge
-/// >>> class Count:
-/// ...     def __init__(self, desc, total, unit):
-/// ...         print(desc, total, unit)
-/// ...     def update(self, n):
-/// ...         print("one more")
-/// ...     def close(self):
-/// ...         print("done")
-/// >>> @arraybridge.numpy(slice_by_slice=True)
-/// ... def brighter(image):
-/// ...     return image + 1
-/// >>> with arraybridge.progress(Count):
-/// ...     brighter(numpy.zeros((2, 3, 3))).shape
-/// brighter 2 slice
-/// one more
-/// one more
-/// done
-/// (2, 3, 3)
-#[pyclass(frozen, module = "arraybridge", name = "progress")]
-pub struct ShowProgress {
-    bar: Option<Py<PyAny>>,
-    block: ContextBlock,
-}
-
-#[pymethods]
-impl ShowProgress {
-    #[new]
-    #[pyo3(signature = (bar=None))]
-    fn new(bar: Option<Bound<'_, PyAny>>) -> PyResult<ShowProgress> {
-        if let Some(bar) = bar.as_ref().filter(|bar| !bar.is_callable()) {
-            let class = bar.get_type().name()?;
-            let text = format!("bar must be a class or a function like tqdm.tqdm, not {class}");
-            return Err(PyTypeError::new_err(text));
-        }
-        Ok(ShowProgress { bar: bar.map(Bound::unbind), block: ContextBlock::default() })
-    }
-
-    fn __enter__(&self, py: Python<'_>) -> PyResult<()> {
-        park::rather_than_end(py);
-        let make = match &self.bar {
-            Some(bar) => bar.bind(py).clone(),
-            None => py.import("arraybridge._tools.progress")?.getattr("bar")?,
-        };
-        self.block.enter(BARS.get(py)?, make)?;
-        OPEN.fetch_add(1, Ordering::Relaxed);
-        Ok(())
-    }
-
-    #[pyo3(signature = (*_exception))]
-    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
-        let variable = BARS.get(py)?;
-        let Some(token) = self.block.leave(py) else { return Ok(()) };
-        OPEN.fetch_sub(1, Ordering::Relaxed);
-        token.reset(variable)
-    }
-
-    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        visit.call(&self.bar)
-    }
-}
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyDict;
 
 /// The bar of one call, if there is one. It is closed when it is dropped.
 pub struct Progress<'py>(Option<Bound<'py, PyAny>>);
@@ -116,10 +20,9 @@ impl<'py> Progress<'py> {
         total: usize,
         unit: &'static str,
     ) -> PyResult<Progress<'py>> {
-        if OPEN.load(Ordering::Relaxed) == 0 {
-            return Ok(Progress(None));
-        }
-        let make = BARS.get(py)?.call_method0(intern!(py, "get"))?;
+        static BARS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        let bars = BARS.import(py, "arraybridge._blocks", "_BARS")?;
+        let make = bars.call_method0(intern!(py, "get"))?;
         if make.is_none() {
             return Ok(Progress(None));
         }

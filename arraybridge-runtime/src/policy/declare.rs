@@ -7,10 +7,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple, PyType};
 
 use super::{Conversion, Narrow, Policy, Range, configured};
+use crate::convert::trace;
 use crate::framework::loaded;
 use crate::framework::spec::DType;
 use crate::host::cast::Scaling;
-use crate::interpreter::context::{ContextBlock, ContextVariable};
+use crate::interpreter::context::ContextVariable;
 use crate::interpreter::error::{Error, Result, attempt, shown};
 use crate::interpreter::park;
 use crate::memory::numpy_array;
@@ -239,7 +240,7 @@ pub fn narrow_named(object: &Bound<'_, PyAny>) -> Result<Narrow> {
 /// True if only this module sets the context variable, so that [`USED`] says whether it is set.
 static OWNER: AtomicBool = AtomicBool::new(false);
 
-/// True if a `dtype_policy` block of this module was ever entered.
+/// True if a `dtype_policy` block was ever opened.
 static USED: AtomicBool = AtomicBool::new(false);
 
 /// The names of the context's conversion and scaling, `None` outside of every `dtype_policy` block.
@@ -256,8 +257,7 @@ const ATTRIBUTE: &str = "_dtype_policy";
 pub fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let variable = VARIABLE.get(module.py())?;
     OWNER.store(true, Ordering::Relaxed);
-    module.add(ATTRIBUTE, variable)?;
-    configured::read_environment(module.py())
+    module.add(ATTRIBUTE, variable)
 }
 
 fn variable(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
@@ -265,81 +265,57 @@ fn variable(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
     VARIABLE.get_or_adopt(py, || py.import("arraybridge._core")?.getattr(ATTRIBUTE))
 }
 
-/// Set the default dtype policy of declared functions: `with dtype_policy(scaling="unit"):`.
+/// The names of a policy's parts, and its range.
+type Parts = (&'static str, &'static str, &'static str, Option<(i64, i64)>);
+
+/// Returns the parts of a policy, which the context variable holds. What is not given is that of the context in a block
+/// that is being opened, and otherwise that of the package.
 ///
-/// `dtype_conversion` is a `DtypeConversion`, "default", "preserve", "native" or a dtype. "default"
-/// gives floats the dtype of an image that they were computed from, unless rounding would destroy
-/// them or cut a gradient; "preserve" gives every result the dtype of the first array, and "native"
-/// that which the function returned. `scaling` is
-/// "clamp" (round half to even, saturate, NaN to 0), "unit" (results are in [0, 1] or [-1, 1]) or
-/// "stretch" (minimum to maximum), and `range=(0, 4095)` are the integers that these two scale to: 0
-/// or the minimum becomes the first one, 1 or the maximum the second. By default they are all integers
-/// of the dtype. `narrow` is what becomes of arguments whose dtype the framework
-/// lacks: "warn" converts them to the nearest dtype that it has, with a NarrowedDtypeWarning, and
-/// "error" raises UnsupportedDtypeError; it also applies to `convert_memory`. An argument that is
-/// left out keeps the value that it has outside of the block. The arguments of a decorator or a
-/// call take precedence over the default. The block affects its own context only: its thread, or
-/// its asyncio task. Blocks of one context have to end in reverse order, as those of `decimal` do:
-/// of two generators that are advanced in turns, each inside a block, one leaves its policy behind.
+/// # Errors
 ///
-/// Raises `ValueError` for an unknown name, and `RuntimeError` when one object is entered twice.
-///
-/// >>> import arraybridge
-/// >>> with arraybridge.dtype_policy(dtype_conversion="native"):
-/// ...     pass  # declared functions keep the dtype that they return
-#[pyclass(frozen, module = "arraybridge", name = "dtype_policy")]
-pub struct DtypePolicy {
-    dtype_conversion: Option<Py<PyAny>>,
-    scaling: Option<Py<PyAny>>,
-    narrow: Option<Py<PyAny>>,
-    range: Option<Py<PyAny>>,
-    block: ContextBlock,
+/// [`Error::Value`] for an unknown name.
+#[pyfunction]
+pub fn _policy(
+    py: Python<'_>,
+    dtype_conversion: Option<&Bound<'_, PyAny>>,
+    scaling: Option<&Bound<'_, PyAny>>,
+    narrow: Option<&Bound<'_, PyAny>>,
+    range: Option<&Bound<'_, PyAny>>,
+    is_opened: bool,
+) -> Result<Parts> {
+    let base = match is_opened {
+        true => Policy::default_of_context(py),
+        false => Policy::default(),
+    };
+    let mut policy = Policy::from_py(dtype_conversion, scaling, base)?;
+    if let Some(range) = range {
+        policy.range = Some(range_named(range, scaling.map(|_| policy.scaling))?);
+    }
+    policy.narrow = narrow.map(narrow_named).transpose()?.unwrap_or(policy.narrow);
+    USED.fetch_or(is_opened, Ordering::Relaxed);
+    let (conversion, scaling, narrow) = policy.names();
+    Ok((conversion, scaling, narrow, policy.range.map(|Range { low, high }| (low, high))))
 }
 
-impl DtypePolicy {
-    fn policy(&self, py: Python<'_>, base: Policy) -> Result<Policy> {
-        let conversion = self.dtype_conversion.as_ref().map(|object| object.bind(py));
-        let scaling = self.scaling.as_ref().map(|object| object.bind(py));
-        let mut policy = Policy::from_py(conversion, scaling, base)?;
-        if let Some(range) = &self.range {
-            let scaling = scaling.map(|_| policy.scaling);
-            policy.range = Some(range_named(range.bind(py), scaling)?);
-        }
-        Ok(match &self.narrow {
-            Some(narrow) => Policy { narrow: narrow_named(narrow.bind(py))?, ..policy },
-            None => policy,
-        })
+/// Sets what is given of the policy of the process, and of `copy`. Returns both as they were before.
+///
+/// # Errors
+///
+/// [`Error::Value`] for an unknown name. Nothing is set then.
+#[pyfunction]
+pub fn _configure(
+    dtype_conversion: Option<&Bound<'_, PyAny>>,
+    scaling: Option<&Bound<'_, PyAny>>,
+    narrow: Option<&Bound<'_, PyAny>>,
+    copy: Option<(Option<bool>,)>,
+) -> Result<(&'static str, &'static str, &'static str, Option<bool>)> {
+    let (before, copies) = (configured::policy(), trace::set_by_configure());
+    let policy = Policy::from_py(dtype_conversion, scaling, before)?;
+    let narrow = narrow.map(narrow_named).transpose()?.unwrap_or(policy.narrow);
+    if let Some((copy,)) = copy {
+        trace::set_copy(copy);
     }
-}
-
-#[pymethods]
-impl DtypePolicy {
-    #[new]
-    #[pyo3(signature = (dtype_conversion=None, scaling=None, narrow=None, *, range=None))]
-    fn new(
-        py: Python<'_>,
-        dtype_conversion: Option<Py<PyAny>>,
-        scaling: Option<Py<PyAny>>,
-        narrow: Option<Py<PyAny>>,
-        range: Option<Py<PyAny>>,
-    ) -> Result<DtypePolicy> {
-        let block = ContextBlock::default();
-        let manager = DtypePolicy { dtype_conversion, scaling, narrow, range, block };
-        manager.policy(py, Policy::default())?;
-        Ok(manager)
-    }
-
-    fn __enter__(&self, py: Python<'_>) -> Result<()> {
-        let policy = self.policy(py, Policy::default_of_context(py))?;
-        USED.store(true, Ordering::Relaxed);
-        let (conversion, scaling, narrow) = policy.names();
-        let range = policy.range.map(|Range { low, high }| (low, high));
-        Ok(self.block.enter(variable(py)?, (conversion, scaling, narrow, range))?)
-    }
-
-    #[pyo3(signature = (*_exception))]
-    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
-        let variable = variable(py)?;
-        self.block.leave(py).map_or(Ok(()), |token| token.reset(variable))
-    }
+    configured::set_policy(Policy { narrow, ..policy });
+    let (conversion, scaling, narrow) = before.names();
+    Ok((conversion, scaling, narrow, copies))
 }

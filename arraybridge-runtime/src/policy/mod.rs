@@ -32,8 +32,7 @@ use crate::memory::cast;
 
 use collapse::{Destroyed, Rounding};
 
-pub use configured::configure;
-pub use declare::{DtypePolicy, dtype_named, install, narrow_named, range_named};
+pub use declare::{_configure, _policy, dtype_named, install, narrow_named, range_named};
 pub use range::Range;
 pub use rules::Lead;
 use rules::Shape;

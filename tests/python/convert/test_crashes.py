@@ -15,6 +15,7 @@ import arraybridge as ab
 import bridges
 import numpy as np
 import pytest
+from arraybridge import _isolate
 
 PREFACE = """
 import bridges
@@ -129,6 +130,15 @@ def test_frameworks_can_be_imported_in_every_order(order):
     # arraybridge cannot help where it is the last one.
     first, *others = order
     bridges.survives(f"import {first}, arraybridge, {', '.join(others)}\n{USE_EACH}", *order)
+
+
+def test_the_files_of_a_package_are_found_without_its_import():
+    (path,) = _isolate.files("numpy/_core/_multiarray_u*.so")
+    assert "/numpy/_core/_multiarray_umath." in path
+    # No such file, no such package, and a module without a folder.
+    for library in ("numpy/_core/gone*.so", "arraybridge_gone/*", "sys/*"):
+        assert list(_isolate.files(library)) == []
+    assert list(_isolate.files("libc.so.6")) == ["libc.so.6"]
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="RTLD_DEEPBIND is of Linux")

@@ -136,17 +136,6 @@ entry = lambda: _gathered(lambda: work(0))
 from arraybridge._core import _within
 entry = lambda: _within("a", lambda: work(0))
 """,
-    # What finds triton's library, which collides with TensorFlow.
-    "import": """
-import pathlib, sys, tempfile, types
-sys.modules["tensorflow"] = types.ModuleType("tensorflow")
-with tempfile.TemporaryDirectory() as folder:
-    sys.path.insert(0, folder)
-    (pathlib.Path(folder) / "triton" / "_C").mkdir(parents=True)
-    (pathlib.Path(folder) / "triton" / "__init__.py").touch()
-(watch,) = [finder for finder in sys.meta_path if type(finder).__name__ == "ImportWatch"]
-entry = lambda: watch.find_spec("triton")
-""",
 }
 
 FRAMEWORKS = {

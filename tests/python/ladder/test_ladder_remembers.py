@@ -233,6 +233,11 @@ def test_calls_are_alike_if_only_the_lengths_of_what_is_cut_differ():
     assert max(lengths) == 4
 
 
+def test_a_call_with_many_values_is_like_no_other():
+    few, many = (((list(range(count)),), {}) for count in (200, 300))
+    assert begins_with_parts(few, few) and not begins_with_parts(many, many)
+
+
 def test_a_list_that_contains_itself_is_like_no_other():
     endless = []
     endless.append(endless)

@@ -402,9 +402,13 @@ impl<'py> ArgumentSlot<'py> {
             .ok_or_else(|| Error::Value("what was read is not an array".to_owned()))
     }
 
-    /// Returns whether it is this argument, or its element of this index.
-    pub fn is_at(&self, key: &ArgumentKey<'_>, element: Option<usize>) -> bool {
-        self.key.is(key) && self.element == element
+    /// The index or the name of the argument, and the array's index in it.
+    pub fn place(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Option<usize>)> {
+        let key = match &self.key {
+            ArgumentKey::Positional(index) => index.into_pyobject(py)?.into_any(),
+            ArgumentKey::Keyword(name) => name.clone().into_any(),
+        };
+        Ok((key, self.element))
     }
 
     /// Returns whether it is, or is in, the argument for one of some parameters.

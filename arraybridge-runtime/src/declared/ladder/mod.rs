@@ -10,7 +10,6 @@ mod release;
 mod room;
 mod rung;
 mod split;
-mod traits;
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

@@ -1,21 +1,20 @@
 //! The rung that makes the call for parts of the first array, and joins the results.
 
-use std::sync::Arc;
-
 use pyo3::exceptions::PyWarning;
 use pyo3::prelude::*;
+use pyo3::types::{PySet, PyTuple};
 
 use super::gathered::Gathered;
 use super::join::undeclared;
-use super::room::{KnownCalls, Traits};
+use super::room::Compared;
 use super::{RungFailure, release};
 use crate::declared::arguments::{ArgumentSlots, ArrayVersions};
 use crate::declared::call::{AttemptOptions, Call, FailedAttempt};
 use crate::declared::result::{self, ResultScope};
 use crate::framework::cleanup;
 use crate::framework::oom;
-use crate::framework::shape;
-use crate::interpreter::error::Error;
+use crate::framework::{loaded, shape};
+use crate::interpreter::error::{Error, attempt};
 use crate::interpreter::progress::Progress;
 use crate::slices;
 
@@ -32,10 +31,9 @@ const FIRST_PARTS: usize = 16;
 #[cold]
 pub fn note_whole<'py>(call: &Call<'_, 'py>, slots: &ArgumentSlots<'py>) {
     if let Ok(lead) = CutLead::of(call, slots)
-        && let Some(known) = lead.known(call, slots)
-        && known.is_short_for(lead.extent)
+        && let Some(compared) = lead.compared(call, slots)
     {
-        call.definition.room.forget(&known);
+        compared.note_whole(lead.extent);
     }
 }
 
@@ -43,8 +41,8 @@ pub fn note_whole<'py>(call: &Call<'_, 'py>, slots: &ArgumentSlots<'py>) {
 /// had to be split.
 pub(super) fn begins<'py>(call: &Call<'_, 'py>, slots: &ArgumentSlots<'py>) -> bool {
     CutLead::of(call, slots).is_ok_and(|lead| {
-        let known = lead.known(call, slots);
-        known.is_some_and(|known| known.begins_with_parts(lead.extent))
+        let compared = lead.compared(call, slots);
+        compared.is_some_and(|compared| compared.begins_with_parts(lead.extent))
     })
 }
 
@@ -66,10 +64,9 @@ pub(super) fn split<'py>(
     let (results, lengths) = (Gathered::new(how, axis, extent, policy), Vec::new());
     let versions = ArrayVersions::default();
     let mut parts = SplitCall { accelerator, call, slots, axis, results, lengths, versions };
-    let room = &call.definition.room;
-    let traits = Traits::of(call, slots, axis);
-    let longest = match traits.as_ref().and_then(|traits| room.known(call.py, traits)) {
-        Some(known) => known.part().min(half(extent)),
+    let compared = lead.compared(call, slots);
+    let longest = match compared.as_ref().and_then(Compared::part) {
+        Some(part) => part.min(half(extent)),
         None => lead.first_part(),
     };
     let called = parts.cut(extent, longest);
@@ -91,8 +88,8 @@ pub(super) fn split<'py>(
             false => failure(error.into()),
         }
     })?;
-    if let Some(traits) = traits {
-        room.note_split(call.py, KnownCalls::new(traits, extent, longest));
+    if let Some(compared) = compared {
+        compared.note_split(extent, longest);
     }
     Ok(joined)
 }
@@ -108,14 +105,26 @@ struct CutLead {
 }
 
 impl CutLead {
-    /// The known facts about calls like this one.
-    fn known<'py>(
+    /// The call in comparison with those that had to be split; `None` if it cannot be compared.
+    fn compared<'a, 'py>(
         self,
-        call: &Call<'_, 'py>,
+        call: &'a Call<'_, 'py>,
         slots: &ArgumentSlots<'py>,
-    ) -> Option<Arc<KnownCalls>> {
-        let traits = Traits::of(call, slots, self.axis)?;
-        call.definition.room.known(call.py, &traits)
+    ) -> Option<Compared<'a, 'py>> {
+        let py = call.py;
+        let (mut arrays, mut places) = (Vec::new(), Vec::new());
+        for (index, slot) in slots.iter().enumerate() {
+            let mut shape = shape::of(&slot.value)?;
+            if index == 0 || call.is_sliced(slot) {
+                *shape.get_mut(self.axis)? = 0;
+            }
+            let loaded = loaded::load(py, slot.class.framework).ok()?;
+            let dtype = attempt(py, loaded.stated_dtype(&slot.value))?;
+            arrays.push((PyTuple::new(py, shape).ok()?, slot.value.get_type(), dtype));
+            places.push(attempt(py, slot.place(py))?);
+        }
+        let places = attempt(py, PySet::new(py, places))?;
+        call.definition.room.compare(py, (arrays, places, &call.args, &call.kwargs))
     }
 
     /// The greatest length of a part of a lead about which nothing is known: half of the lead or,

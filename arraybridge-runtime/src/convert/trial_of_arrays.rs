@@ -126,8 +126,14 @@ pub fn try_slices<'py>(
     if loaded.tried.has(Way::Slices, dtype) {
         return Ok(());
     }
-    if let Some(lie) = compare_slices(loaded, dtype, take)? {
-        return Err(wrong_table(framework, lie));
+    let plain = framework.plain_dtype();
+    let key = |dtype: DType| if dtype == plain { "slices" } else { "no_slices" };
+    if let Some(lie) = compare_slices(loaded, dtype, key(dtype), &take)? {
+        let of_all = match dtype == plain || framework.no_slices.contains(plain) {
+            true => None,
+            false => compare_slices(loaded, plain, "slices", &take)?,
+        };
+        return Err(wrong_table(framework, of_all.unwrap_or(lie)));
     }
     loaded.tried.add(Way::Slices, dtype);
     Ok(())
@@ -137,6 +143,7 @@ pub fn try_slices<'py>(
 fn compare_slices<'py>(
     loaded: Loaded<'py>,
     dtype: DType,
+    key: &'static str,
     take: impl Fn(&Bound<'py, PyAny>) -> Result<Vec<Bound<'py, PyAny>>>,
 ) -> Result<Option<Lie>> {
     let (py, framework) = (loaded.py(), loaded.framework);
@@ -147,25 +154,25 @@ fn compare_slices<'py>(
     let slices = match take(&array).map_err(PyErr::from) {
         Ok(slices) => slices,
         Err(error) if oom::passes_through(py, &error) => return Err(error.into()),
-        Err(error) => return Ok(Some(Lie::no_slices(py, dtype, error))),
+        Err(error) => return Ok(Some(Lie::no_slices(py, key, dtype, error))),
     };
     if slices.len() != STACK[0] {
         let but = format!("made {} slices of {}", slices.len(), STACK[0]);
-        return Ok(Some(Lie::slices(dtype, but)));
+        return Ok(Some(Lie::slices(key, dtype, but)));
     }
     for (slice, expected) in slices.iter().zip(bytes.chunks(bytes.len() / STACK[0])) {
         if !detect::is_of(slice, framework) {
             let but = format!("made a {}", errors::class_name(slice));
-            return Ok(Some(Lie::slices(dtype, but)));
+            return Ok(Some(Lie::slices(key, dtype, but)));
         }
         let Some(opened) = attempt(py, open_host(slice).map_err(PyErr::from)) else { continue };
         let view = opened.source.view();
         if view.dtype() != dtype || view.shape() != &STACK[1..] {
             let but = format!("made {} of the shape {:?}", view.dtype(), view.shape());
-            return Ok(Some(Lie::slices(dtype, but)));
+            return Ok(Some(Lie::slices(key, dtype, but)));
         }
         if cast::bytes_of(py, &opened.source)? != expected {
-            return Ok(Some(Lie::slices(dtype, "changed their values")));
+            return Ok(Some(Lie::slices(key, dtype, "changed their values")));
         }
     }
     Ok(None)

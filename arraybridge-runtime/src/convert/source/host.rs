@@ -151,7 +151,7 @@ impl<'py> Reader<'py> {
         let (framework, found) = (self.loaded.framework, view.dtype());
         (is_never_packed(found) || self.loaded.dtype(data) == Some(found))
             && view.is_on_host()
-            && !framework.not_exported().contains(found)
+            && !framework.not_exported.contains(found)
             && !self.loaded.is_guarded(data, Some(found.kind()))
     }
 

@@ -196,7 +196,7 @@ mod fast {
     ) -> *mut ffi::PyObject {
         // SAFETY: Python calls this from an attached thread for a function that `install` was called for. Its
         // closure has one cell, and cannot be set. The contents of the cell can be, so they are checked, and a
-        // reference to them is held during the call.
+        // reference to them is held during the call, unless they are never freed.
         unsafe {
             let py = Python::assume_attached();
             let cell = ffi::PyTuple_GET_ITEM(ffi::PyFunction_GetClosure(callable), 0);

@@ -160,6 +160,15 @@ def test_a_file_is_not_read_to_explain(tmp_path, monkeypatch):
         monkeypatch.undo()
 
 
+def test_a_dask_array_is_not_computed_to_explain():
+    dask_array = pytest.importorskip("dask.array")
+    lazy = dask_array.from_array(VALUES).map_blocks(
+        lambda block: pytest.fail("was computed"), dtype="int32", meta=VALUES[:0, :0]
+    )
+    with pytest.raises(ab.UnsupportedArrayError, match=r"has not run; pass \.compute\(\)"):
+        ab.explain(lazy, "torch")
+
+
 def test_to_share_is_said_of_the_callers_memory_only():
     frame = pd.DataFrame({"a": [1, 2], "b": [0.5, 1.5]})
     series = pd.Series([1.5, 2.5])

@@ -3,6 +3,7 @@
 import re
 
 import arraybridge as ab
+import bridges
 import numpy as np
 import pytest
 
@@ -44,3 +45,29 @@ def test_a_masked_tensor_says_how():
     with pytest.raises(ab.UnsupportedArrayError, match=r"call to_tensor\(\.\.\) first"):
         ab.convert(masked, "numpy")
     assert ab.convert(masked.to_tensor(0.0), "numpy").tolist() == [1, 0, 1]
+
+
+def test_a_distributed_tensor_says_how():
+    bridges.need("torch")
+    code = """
+        import bridges
+        bridges.load("torch", "numpy")
+        import torch, arraybridge as ab
+        from torch import distributed
+        from torch.distributed.tensor import Replicate, distribute_tensor
+
+        distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+        mesh = distributed.init_device_mesh("cpu", (1,))
+        tensor = distribute_tensor(torch.ones(3), mesh, [Replicate()])
+        for call in (lambda: ab.convert(tensor, "numpy"), lambda: ab.numpy(lambda x: x)(tensor)):
+            try:
+                call()
+            except ab.UnsupportedArrayError as error:
+                assert "distributed (call to_local() or full_tensor() first)" in str(error), error
+            else:
+                raise SystemExit("it was not refused")
+        for way in (tensor.to_local(), tensor.full_tensor()):
+            assert ab.convert(way, "numpy").tolist() == [1, 1, 1]
+        distributed.destroy_process_group()
+    """
+    bridges.survives(code)

@@ -224,26 +224,6 @@ def test_fake_driver_frameworks_on_the_same_stream_need_no_event(on_driver):
 
 
 @faked.without_a_device
-def test_fake_driver_kept_memory_goes_back_when_the_call_is_done(on_driver):
-    on_driver(
-        """
-        import weakref
-        f = reader(ab.cupy(copy=False))
-        x = jax.array(image)
-        owner = weakref.ref(x._host.base)
-        f(x)
-        del x
-        f(cupy.asarray(image))
-        gc.collect()
-        assert owner() is not None
-        driver.fake_finish()
-        f(cupy.asarray(image))
-        assert owner() is None
-        """
-    )
-
-
-@faked.without_a_device
 def test_fake_driver_a_thread_stream_is_that_of_every_framework(on_driver):
     on_driver(
         """

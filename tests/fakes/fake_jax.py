@@ -18,7 +18,6 @@ __version__ = "0.12.0+fake"
 # The version of DLPack that it asks producers for; before 0.12, JAX asks for none.
 DLPACK_VERSION: tuple[int, int] | None = (1, 3)
 config = types.SimpleNamespace(jax_enable_x64=True, jax_default_device=None)
-LOG: list[str] = []
 # The device's own stream, on which everything is computed and allocated.
 _on = fake_device.OwnStreams().on
 
@@ -99,7 +98,6 @@ def _from_dlpack(data, device=None, copy=None) -> ArrayImpl:
 
 def block_until_ready(data):
     """Wait for what a function gave."""
-    LOG.append("block_until_ready")
     with _on(0) as own:
         fake_device.check(fake_device.driver.cuStreamSynchronize(fake_device.ctypes.c_void_p(own)))
     return data

@@ -1,5 +1,6 @@
 """Declared functions, tensors and processes beside each other on two devices."""
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -101,6 +102,62 @@ def test_a_generator_goes_on_where_its_caller_is(source, framework):
             np.testing.assert_array_equal(arrays.host(z), (VALUES + number) * 2)
     assert arrays.place(y) == f"{framework}:{index}"
     assert arrays.current() == before
+
+
+@frameworks
+def test_a_generator_is_closed_where_it_runs_and_leaves_its_device_before_it_yields(framework):
+    closed = []
+
+    @getattr(ab, framework)
+    def steps(x):
+        try:
+            yield x
+        finally:
+            closed.append(cupy.cuda.runtime.getDevice())
+
+    @getattr(ab, framework)
+    async def steps_of_a_task(x):
+        assert cupy.cuda.runtime.getDevice() == 1
+        await asyncio.sleep(0)
+        yield x
+
+    async def all_steps(x):
+        async for y in steps_of_a_task(x):
+            assert cupy.cuda.runtime.getDevice() == 0
+            assert arrays.place(y) == f"{framework}:1"
+
+    x = arrays.make(f"{OTHER[framework]}:1", VALUES)
+    generator = steps(x)
+    next(generator)
+    assert cupy.cuda.runtime.getDevice() == 0
+    generator.close()
+    assert closed == [1]
+    asyncio.run(all_steps(x))
+
+
+@frameworks
+def test_two_tasks_that_take_turns_keep_their_own_device(framework):
+    seen = []
+
+    @getattr(ab, framework)
+    async def twice(x):
+        for _ in range(3):
+            seen.append(cupy.cuda.runtime.getDevice())
+            await asyncio.sleep(0)
+        return x * 2
+
+    async def both():
+        sources = [arrays.make(f"{framework}:{index}", VALUES) for index in (0, 1)]
+        tasks = [asyncio.create_task(twice(x)) for x in sources]
+        while not all(task.done() for task in tasks):
+            assert cupy.cuda.runtime.getDevice() == 0
+            await asyncio.sleep(0)
+        return [task.result() for task in tasks]
+
+    for index, y in enumerate(asyncio.run(both())):
+        assert arrays.place(y) == f"{framework}:{index}"
+        np.testing.assert_array_equal(arrays.host(y), VALUES * 2)
+    assert seen == [0, 1] * 3
 
 
 @frameworks

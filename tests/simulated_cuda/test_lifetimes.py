@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import weakref
 
 import arraybridge as ab
 import arrays
@@ -76,6 +77,24 @@ def test_what_a_call_borrowed_may_be_dropped_at_once(source, framework):
         results.append(twice(arrays.make(source, VALUES + number)))
     for number, y in enumerate(results):
         np.testing.assert_array_equal(arrays.host(y), (VALUES + number) * 2)
+
+
+def test_what_a_call_borrowed_goes_back_once_its_work_is_done():
+    lent = []
+
+    def reads(x):
+        lent.append(weakref.ref(x))
+        x * 2
+
+    x = arrays.make("jax:0", VALUES)
+    with arrays.side_stream("torch"):
+        ab.torch(reads)(x)
+        gc.collect()
+        assert lent[0]() is not None
+        arrays.finish()
+        ab.torch(lambda x: x)(torch.ones(1, device="cuda"))
+        gc.collect()
+    assert lent[0]() is None
 
 
 @only_simulated

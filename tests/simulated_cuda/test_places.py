@@ -47,6 +47,16 @@ def test_a_host_array_goes_to_the_current_device_of_the_declared_framework():
         assert arrays.place(twice(VALUES)) == "torch:1"
 
 
+def test_the_first_array_on_a_device_is_the_lead():
+    places = ab.torch(lambda *arrays_: [arrays.place(x) for x in arrays_])
+    near, far = arrays.make("torch:0", VALUES), arrays.make("cupy:1", VALUES)
+    assert places(VALUES, far, near) == ["torch:1"] * 3
+    assert places(near, far, VALUES) == ["torch:0"] * 3
+    with torch.cuda.device(1):
+        assert places(VALUES) == ["torch:1"]
+        assert places(near) == ["torch:0"]
+
+
 def test_the_arrays_beside_the_lead_follow_it():
     add = ab.torch(lambda x, y: x + y)
     y = add(arrays.make("cupy:1", VALUES), arrays.make("cupy:0", VALUES))

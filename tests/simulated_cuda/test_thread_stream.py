@@ -1,6 +1,7 @@
 """A thread's own stream is in order with the streams that the frameworks were on before."""
 
 import gc
+import threading
 
 import arraybridge as ab
 import arrays
@@ -45,6 +46,27 @@ def test_a_threads_stream_waits_for_the_streams_that_it_was_left_to(framework):
         other = x * 3
         assert arrays.address(other) == at
     np.testing.assert_array_equal(arrays.host(z), VALUES * 2 + 1)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_thread_has_one_stream_and_the_next_thread_gets_it():
+    def own():
+        with ab.thread_stream() as stream:
+            handles = arrays.current()[2:]
+            with ab.thread_stream():
+                assert arrays.current()[2:] == handles
+            assert arrays.current()[2:] == handles == (stream.__cuda_stream__()[1],) * 2
+        return handles
+
+    mine, others = own(), []
+    assert arrays.current()[2:] == (0, 0)
+    # A thread gives its stream back when it has ended, a moment after it was joined.
+    while len(others) < 100 and others[:1] != others[1:][-1:] or not others:
+        thread = threading.Thread(target=lambda: others.append(own()))
+        thread.start()
+        thread.join()
+    assert own() == mine
+    assert others[0] in others[1:] and mine not in others
 
 
 def test_a_threads_stream_is_of_the_device_that_is_asked_for():

@@ -205,47 +205,6 @@ def test_fake_cuda_a_call_enters_no_stream_and_waits_for_nothing(run):
     )
 
 
-def test_fake_cuda_memory_is_freed_once_in_the_order_of_its_own_stream(run):
-    run(
-        """
-        before = driver.fake_allocated()
-        with cupy.cuda.Stream() as stream:
-            kept = [ext.device_copy(cupy.ndarray(image)) for _ in range(3)]
-        assert driver.fake_allocated() == before + 3
-        handle = stream.ptr
-        # The memory keeps its stream alive.
-        del stream
-        calls()
-        part = kept.pop()._host[1:]
-        assert driver.fake_allocated() == before + 3
-        del part
-        kept.clear()
-        gc.collect()
-        assert driver.fake_allocated() == before
-        assert calls() == [f"free on {handle:#x}"] * 3
-        """
-    )
-
-
-def test_fake_cuda_a_consumer_on_another_stream_is_waited_for_before_the_memory_is_freed(run):
-    run(
-        """
-        with cupy.cuda.Stream(non_blocking=True) as stream:
-            tensor = ab.Tensor(ext.device_copy(cupy.ndarray(image)))
-        own = ext.device_tensor(cupy.ndarray(image))
-        with cupy.cuda.Stream(non_blocking=True) as reader:
-            there = cupy.from_dlpack(own)
-            there + 1
-            del own
-            calls()
-            del there
-        gc.collect()
-        said = calls()
-        assert said[-2:] == ["synchronize device 0", "free on 0x1"], said
-        """
-    )
-
-
 def test_fake_cuda_what_rust_code_exports_is_ordered_with_the_legacy_stream(run):
     run(
         """
@@ -259,57 +218,6 @@ def test_fake_cuda_what_rust_code_exports_is_ordered_with_the_legacy_stream(run)
             del own, there
         gc.collect()
         assert calls()[-2:] == ["synchronize device 0", f"free on {stream.ptr:#x}"]
-        """
-    )
-
-
-def test_fake_cuda_memory_without_a_stream_is_kept_until_the_call_is_done(run):
-    # An object of no framework stands for all whose streams are not known.
-    run(
-        """
-        import weakref
-
-        class Foreign:
-            def __init__(self, array):
-                self.array = array
-            def __dlpack_device__(self):
-                return self.array.__dlpack_device__()
-            def __dlpack__(self, **options):
-                return self.array.__dlpack__(**options)
-
-        memory = cupy.empty((3, 4), "float32")
-        owner = weakref.ref(memory._host.base)
-        calls()
-        ext.device_copy(Foreign(memory))
-        del memory
-        gc.collect()
-        said = calls()
-        assert not any("synchronize" in line for line in said), said
-        ext.device_facts(image)
-        assert owner() is not None, "the copy has not been done yet"
-        driver.fake_finish()
-        ext.device_facts(image)
-        assert owner() is None
-        """
-    )
-
-
-def test_fake_cuda_lent_memory_is_not_used_again_while_a_call_reads_it(run):
-    run(
-        """
-        import fake_torch
-        torch = fake_torch.mount()
-        with torch.cuda.stream(torch.cuda.Stream()), cupy.cuda.Stream(non_blocking=True):
-            x = torch.tensor(image)
-            calls()
-            # A result for torch would be ordered with torch's stream anyway.
-            result = ext.device_tensor(x)
-            del x
-            gc.collect()
-            torch.empty(image.shape)
-            said = calls()
-        assert type(result) is not torch.Tensor
-        assert not any("synchronize" in line for line in said), said
         """
     )
 

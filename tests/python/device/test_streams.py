@@ -1,12 +1,11 @@
-"""Devices and streams of declared functions, as far as they can be seen without a device.
+"""Streams of declared functions, as far as neither a device nor the simulated CUDA shows them.
 
-The first tests need no driver: a fake CuPy has devices to enter. The others run on a fake driver
-that does its work as late as it may, and knows when two accesses to the same memory are in no
-order. What the real frameworks do needs a GPU: those tests carry the marker and are skipped
-without.
+The tests with the marker `gpu` run with the real frameworks, on a device or on the simulated CUDA
+(tests/simulated_cuda), which proves most rules. The others run on a fake driver that does its work
+as late as it may, and knows when two accesses to the same memory are in no order: TensorFlow and
+pyclesperanto are not on the simulation, and it has no broken driver.
 """
 
-import functools
 import shutil
 import subprocess
 
@@ -17,133 +16,20 @@ import gpus
 import numpy as np
 import pytest
 
-PREFACE = """
-import fake_cupy
-cupy = fake_cupy.mount()
-import asyncio, numpy as np, arraybridge as ab
-image = np.arange(6, dtype="f4").reshape(2, 3)
-here = fake_cupy.current_device
-"""
-
-
-run = functools.partial(faked.run, before=PREFACE)
-
-
-@faked.without_a_device
-def test_fake_cupy_a_call_makes_its_device_current_and_the_former_one_again():
-    run(
-        """
-        @ab.cupy(device=1)
-        def f(image, fail=False):
-            assert here() == 1
-            if fail:
-                raise KeyError("inside")
-            return image
-
-        assert f(image).device.id == 1 and here() == 0
-        try:
-            f(image, fail=True)
-        except KeyError:
-            assert here() == 0
-        """
-    )
-
-
-@faked.without_a_device
-def test_fake_cupy_all_arrays_go_to_the_device_of_the_first_one_of_the_framework():
-    run(
-        """
-        with cupy.cuda.Device(1):
-            far = cupy.ndarray(image)
-        near = cupy.ndarray(image)
-
-        @ab.cupy
-        def f(*arrays):
-            return [array.device.id for array in arrays], here()
-
-        assert f(image, far, near) == ([1, 1, 1], 1)
-        assert f(near, far, image) == ([0, 0, 0], 0)
-        with cupy.cuda.Device(1):
-            assert f(image) == ([1], 1) and f(near) == ([0], 0) and here() == 1
-        assert here() == 0
-        """
-    )
-
-
-@faked.without_a_device
-def test_fake_cupy_two_tasks_that_take_turns_keep_their_own_device():
-    run(
-        """
-        seen = []
-
-        def declare(device):
-            @ab.cupy(device=device, output_type="numpy")
-            async def f(image):
-                for _ in range(3):
-                    seen.append((device, here()))
-                    await asyncio.sleep(0)
-                return image
-            return f
-
-        async def main():
-            tasks = [asyncio.create_task(declare(i)(image)) for i in (0, 1)]
-            while not all(task.done() for task in tasks):
-                assert here() == 0
-                await asyncio.sleep(0)
-            return [task.result() for task in tasks]
-
-        for result in asyncio.run(main()):
-            assert (result == image).all()
-        assert seen == [(0, 0), (1, 1)] * 3, seen
-        """
-    )
-
-
-@faked.without_a_device
-def test_fake_cupy_generators_leave_their_device_before_they_yield():
-    run(
-        """
-        @ab.cupy(device=1)
-        def f(image):
-            try:
-                for _ in range(2):
-                    assert here() == 1
-                    yield image
-            finally:
-                closed.append(here())
-
-        @ab.cupy(device=1)
-        async def g(image):
-            for _ in range(2):
-                assert here() == 1
-                await asyncio.sleep(0)
-                yield image
-
-        closed = []
-        for array in f(image):
-            assert here() == 0 and array.device.id == 1
-        steps = f(image)
-        next(steps)
-        steps.close()
-        assert closed == [1, 1]
-
-        async def main():
-            async for array in g(image):
-                assert here() == 0 and array.device.id == 1
-
-        asyncio.run(main())
-        """
-    )
-
 
 @faked.without_a_device
 def test_fake_cupy_without_cuda_no_stream_is_entered():
-    run(
+    faked.run(
         """
+        import fake_cupy
+        fake_cupy.mount()
+        import numpy as np, arraybridge as ab
+
         @ab.cupy(output_type="numpy")
         def f(image):
             return image
 
+        image = np.arange(6, dtype="f4")
         assert (f(image) == image).all()
         assert "enter stream" not in fake_cupy.LOG
         """
@@ -325,110 +211,6 @@ def test_fake_driver_a_cupy_stream_is_refused_on_another_device(on_driver):
 
 
 @faked.without_a_device
-def test_fake_driver_results_of_one_stream_may_be_used_and_dropped_on_another(on_driver):
-    # Each call allocates on the stream that its caller is on.
-    on_driver(
-        """
-        one, other = (cupy.cuda.Stream(non_blocking=True) for _ in range(2))
-        with one:
-            x = cupy.asarray(image)
-        with other:
-            x2 = cupy.asarray(image)
-        f = ab.cupy(lambda x: x + 1)
-        for _ in range(3):
-            with one:
-                y = f(x)
-                z = y + 1
-                del y
-            with other:
-                f(x2)
-        with one:
-            assert (z.get() == image + 2).all()
-        """
-    )
-
-
-@faked.without_a_device
-def test_fake_driver_threads_share_no_pool(on_driver):
-    on_driver(
-        """
-        f = ab.cupy(lambda x: x + 1)
-        results = []
-
-        def work():
-            with cupy.cuda.Stream(non_blocking=True):
-                x = cupy.asarray(image)
-                for _ in range(3):
-                    x = f(x)
-                results.append(x.get())
-
-        for _ in range(2):
-            threads = [threading.Thread(target=work) for _ in range(2)]
-            [thread.start() for thread in threads]
-            [thread.join() for thread in threads]
-        # A thread that raised has appended nothing.
-        assert len(results) == 4 and all((result == image + 3).all() for result in results)
-        """
-    )
-
-
-@faked.without_a_device
-def test_fake_driver_a_call_waits_for_nothing_and_enters_no_stream(on_driver):
-    on_driver(
-        """
-        x = cupy.asarray(image)
-        f = ab.cupy(lambda x: x + 1)
-        calls(), fake_cupy.LOG.clear()
-        f(x)
-        assert not calls() and "enter stream" not in fake_cupy.LOG
-        """
-    )
-
-
-@faked.without_a_device
-@pytest.mark.parametrize("pair", ["torch cupy", "cupy torch"])
-def test_fake_driver_a_conversion_is_ordered_with_the_consumers_stream(on_driver, pair):
-    on_driver(
-        f"""
-        pair = {pair!r}.split()
-        """
-        + """
-        make = {"torch": torch.tensor, "cupy": cupy.asarray}[pair[0]]
-        one, other = torch.cuda.Stream(), cupy.cuda.Stream(non_blocking=True)
-        with torch.cuda.stream(one), other:
-            x = make(image)
-            y = ab.convert(x, pair[1])
-            z = y + 1
-            read = z.get if pair[1] == "cupy" else z.cpu
-            assert (read() == image + 1).all()
-        """
-    )
-
-
-@faked.without_a_device
-@pytest.mark.parametrize("pair", ["torch cupy", "cupy torch"])
-def test_fake_driver_lent_memory_is_not_used_again_while_a_call_reads_it(on_driver, pair):
-    on_driver(
-        f"""
-        pair = {pair!r}.split()
-        """
-        + """
-        lender, borrower = ({"torch": torch, "cupy": cupy}[name] for name in pair)
-        make = {"torch": torch.tensor, "cupy": cupy.asarray}[pair[0]]
-        f = reader({"torch": ab.torch, "cupy": ab.cupy}[pair[1]])
-        one, other = torch.cuda.Stream(), cupy.cuda.Stream(non_blocking=True)
-        with torch.cuda.stream(one), other:
-            x = make(image)
-            f(x)
-            calls()
-            del x
-            lender.empty((2, 3), dtype="float32")
-            assert not any("synchronize" in line for line in calls())
-        """
-    )
-
-
-@faked.without_a_device
 def test_fake_driver_frameworks_on_the_same_stream_need_no_event(on_driver):
     on_driver(
         """
@@ -437,140 +219,6 @@ def test_fake_driver_frameworks_on_the_same_stream_need_no_event(on_driver):
         calls()
         f(x)
         assert not calls()
-        """
-    )
-
-
-@faked.without_a_device
-def test_fake_driver_a_call_that_fails_gives_lent_memory_back_as_well(on_driver):
-    on_driver(
-        """
-        @ab.cupy(oom_recovery=False)
-        def f(x):
-            x + 1
-            raise KeyError("inside")
-
-        with torch.cuda.stream(torch.cuda.Stream()):
-            x = torch.tensor(image)
-            try:
-                f(x)
-            except KeyError as error:
-                error.__traceback__ = None
-            del x
-            torch.empty((2, 3))
-        """
-    )
-
-
-@faked.without_a_device
-def test_fake_driver_memory_of_a_framework_without_streams_is_kept_until_a_call_is_done(on_driver):
-    on_driver(
-        """
-        f = reader(ab.cupy(copy=False))
-        x = jax.array(image)
-        f(x)
-        calls()
-        del x
-        gc.collect()
-        for _ in range(3):
-            # It must not get the block, whose reader has not run yet.
-            jax.array(image)
-            f(jax.array(image))
-        assert not any("synchronize" in line for line in calls())
-        """
-    )
-
-
-@faked.without_a_device
-def test_fake_driver_kept_memory_goes_back_when_the_call_is_done(on_driver):
-    on_driver(
-        """
-        import weakref
-        f = reader(ab.cupy(copy=False))
-        x = jax.array(image)
-        owner = weakref.ref(x._host.base)
-        f(x)
-        del x
-        f(cupy.asarray(image))
-        gc.collect()
-        assert owner() is not None
-        driver.fake_finish()
-        f(cupy.asarray(image))
-        assert owner() is None
-        """
-    )
-
-
-@faked.without_a_device
-def test_fake_driver_the_host_waits_when_too_much_is_kept(on_driver):
-    on_driver(
-        """
-        f = reader(ab.cupy(copy=False))
-        for _ in range(300):
-            f(jax.array(image))
-        assert any("synchronize event" in line for line in calls())
-        """
-    )
-
-
-@faked.without_a_device
-def test_fake_driver_the_end_of_the_interpreter_waits_for_what_is_kept(on_driver):
-    on_driver(
-        """
-        import atexit, os
-
-        def at_the_end():
-            # An exception here would not change the exit status.
-            if not any("synchronize event" in line for line in calls()):
-                os._exit(1)
-
-        atexit.register(at_the_end)
-        reader(ab.cupy(copy=False))(jax.array(image))
-        calls()
-        """
-    )
-
-
-@faked.without_a_device
-def test_fake_driver_a_jax_function_is_done_before_lent_memory_goes_back(on_driver):
-    on_driver(
-        """
-        f = ab.jax(lambda x: x + 1)
-        with torch.cuda.stream(torch.cuda.Stream()):
-            x = torch.tensor(image)
-            f(x)
-            del x
-            torch.empty((2, 3))
-        assert jax.LOG == ["block_until_ready"]
-        """
-    )
-
-
-@faked.without_a_device
-def test_fake_driver_a_framework_that_fails_does_not_fail_the_call_of_another_one(on_driver):
-    on_driver(
-        """
-        torch.FAIL["current_stream"] = RuntimeError("the driver is too old")
-        f = ab.cupy(lambda x: x + 1)
-        assert (f(cupy.asarray(image)).get() == image + 1).all()
-        with ab.thread_stream():
-            assert (f(cupy.asarray(image)).get() == image + 1).all()
-        """
-    )
-
-
-@faked.without_a_device
-def test_fake_driver_a_function_is_called_on_another_device_than_the_current_one(on_driver):
-    on_driver(
-        """
-        with cupy.cuda.Device(1):
-            far = cupy.asarray(image)
-            x = torch.tensor(image)
-        with cupy.cuda.Stream(), torch.cuda.stream(torch.cuda.Stream(0)):
-            assert ab.cupy(lambda x: x + 1)(far).device.id == 1
-            reader(ab.jax(device="cuda:1"))(x)
-            reader(ab.cupy(device="cuda:1"))(x)
-        assert fake_cupy.current_device() == 0
         """
     )
 
@@ -601,56 +249,6 @@ def test_fake_driver_a_thread_stream_is_that_of_every_framework(on_driver):
         thread = threading.Thread(target=work)
         thread.start(); thread.join()
         assert theirs[0] == theirs[1], "the stream of a thread that ended is used again"
-        """
-    )
-
-
-@faked.without_a_device
-def test_fake_driver_a_thread_stream_is_ordered_with_what_is_around_it(on_driver):
-    on_driver(
-        """
-        with cupy.cuda.Stream(non_blocking=True):
-            x = cupy.asarray(image)
-            with ab.thread_stream():
-                y = x + 1
-            z = y + 1
-            assert (z.get() == image + 2).all()
-        """
-    )
-
-
-@faked.without_a_device
-def test_fake_driver_a_thread_streams_memory_is_not_used_again_too_early(on_driver):
-    # Its memory is used on a stream that it was left to, and it is entered from another one.
-    on_driver(
-        """
-        one, other = (cupy.cuda.Stream(non_blocking=True) for _ in range(2))
-        with one:
-            with ab.thread_stream():
-                y = cupy.asarray(image)
-            y + 1
-            del y
-        del one
-        gc.collect()
-        with other, ab.thread_stream():
-            cupy.empty((2, 3), "float32")
-        """
-    )
-
-
-@faked.without_a_device
-def test_fake_driver_a_thread_stream_makes_its_device_current_before_its_stream(on_driver):
-    on_driver(
-        """
-        with ab.thread_stream(device=1) as stream:
-            assert fake_cupy.current_device() == 1
-            # CuPy enters a stream on the device that is current.
-            assert cupy.cuda.get_current_stream().ptr == stream.__cuda_stream__()[1]
-            x = cupy.asarray(image)
-            assert x.device.id == 1 and (x + 1).get().sum() == 21
-        assert fake_cupy.current_device() == 0 and cupy.cuda.get_current_stream().ptr == 0
-        with cupy.cuda.Device(1), ab.thread_stream(device=0):
-            assert fake_cupy.current_device() == 0
         """
     )
 

@@ -187,6 +187,10 @@ def sized(data):
     return Box(data.copy(), data.shape)
 
 
+def copied(data):
+    return Box(data.values.copy(), getattr(data, "shape", None))
+
+
 def no_bytes(data):
     if data.dtype == "uint8":
         raise TypeError("no bytes")
@@ -242,7 +246,7 @@ def boxes(**changes):
     return Table("boxes", {**keys, **changes})
 
 
-UNITS = {"copy": "module.Box(data.values.copy())"}
+UNITS = {"copy": "module.copied(data)"}
 
 
 @pytest.mark.parametrize(
@@ -252,7 +256,7 @@ UNITS = {"copy": "module.Box(data.values.copy())"}
         ({"from_numpy": "module.Box(numpy.atleast_3d(data).copy())"}, "ndim", "the shape is"),
         ({"to_numpy": "data.values.astype('f8')"}, "to_numpy", "float64 instead of"),
         (
-            {"to_numpy": "data.values[0]", "from_numpy": "module.shaped(data)"},
+            {"to_numpy": "data.values[0]", "from_numpy": "module.sized(data)"},
             "to_numpy",
             "the shape",
         ),

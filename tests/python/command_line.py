@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 
-def run(*arguments, path=(), **environment):
+def run(*arguments, path=(), cwd=None, **environment):
     """Run the command line tool with folders before all others on the path."""
     path = os.pathsep.join([*map(str, path), os.environ.get("PYTHONPATH", "")])
     return subprocess.run(
@@ -13,6 +13,7 @@ def run(*arguments, path=(), **environment):
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": path, **environment},
+        cwd=cwd,
         timeout=500,
         check=False,
     )

@@ -42,7 +42,7 @@ def run(code, *arguments, preface=PREFACE, **variables):
         capture_output=True,
         text=True,
         env=kept | {"PYTHONPATH": folders} | variables,
-        timeout=240,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, f"{done.returncode}\n{done.stdout}\n{done.stderr}"

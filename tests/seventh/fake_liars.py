@@ -210,6 +210,13 @@ class Borrows(HandsOut):
     """The same, by an import."""
 
 
+class Twins(HandsOut):
+    """What it calls a copy is another array of the same memory."""
+
+    def __setitem__(self, index, value):
+        self.values[index] = value
+
+
 class Widens(Fake):
     """NumPy gets another dtype than the array has."""
 

@@ -6,6 +6,7 @@ python tests/tools/wheel_smoke.py
 import pickle
 import subprocess
 import sys
+import sysconfig
 from importlib.metadata import distribution
 from importlib.resources import files
 
@@ -23,7 +24,8 @@ def check_files():
     assert package.joinpath("py.typed").is_file() and package.joinpath("__init__.pyi").is_file()
     found = distribution("arraybridge-rs")
     assert found.version == ab.__version__
-    assert any(file.name == "LICENSE" for file in found.files)
+    names = {file.name for file in found.files}
+    assert names >= {"LICENSE", "THIRD-PARTY-LICENSES.txt"}, names
     # The wheel is the one under test, not the folder of the sources.
     assert "site-packages" in str(package), package
 
@@ -66,4 +68,8 @@ def check_commands():
 if __name__ == "__main__":
     for check in (check_files, check_conversions, check_functions, check_commands):
         check()
-    print(f"arraybridge {ab.__version__} works with Python {sys.version.split()[0]}")
+    gil = getattr(sys, "_is_gil_enabled", lambda: True)()
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        assert not gil, "importing the package has switched the GIL on"
+    python = f"Python {sys.version.split()[0]}" + ("" if gil else ", without the GIL")
+    print(f"arraybridge {ab.__version__} works with {python}")

@@ -104,7 +104,7 @@ pub fn field(key: &Key) -> Option<(Ident, TokenStream)> {
         Type::Table(table) => format!("{PRIVATE}{}", table.name),
         Type::Tables(table) => format!("&'static [{PRIVATE}{}]", table.name),
         Type::Rust(of) => of.to_owned(),
-        Type::Unbuilt(_) | Type::Other => return None,
+        Type::Without | Type::Unbuilt(_) | Type::Other => return None,
     };
     let of = match is_optional(key) {
         true => format!("::core::option::Option<{of}>"),

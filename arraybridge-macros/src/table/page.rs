@@ -43,7 +43,7 @@ fn row(key: &Key) -> Option<String> {
         Type::DTypeOps(scope) => (format!("{{ dtype = {} }}", op(scope)), "none"),
         Type::Word(_) => ("word".to_owned(), ""),
         Type::SomeWords(_) => ("[word]".to_owned(), "none"),
-        Type::DTypes | Type::SomeDTypes => ("[dtype]".to_owned(), "none"),
+        Type::DTypes | Type::SomeDTypes | Type::Without => ("[dtype]".to_owned(), "none"),
         Type::Devices => ("[device]".to_owned(), ""),
         Type::DTypeNames => ("{ dtype = string }".to_owned(), "none"),
         Type::Modules => ("{ module = module }".to_owned(), "none"),

@@ -115,7 +115,7 @@ impl Reader<'_> {
                 word(section, &text, words).map(|word| Value::Word(words, word))
             }),
             Type::DTypes => self.all_dtypes(section, name)?,
-            Type::SomeDTypes => self.some_dtypes(section, &section.texts(name)?),
+            Type::SomeDTypes | Type::Without => self.some_dtypes(section, &section.texts(name)?),
             Type::Devices => devices(section, name)?,
             Type::DTypeNames => list(section.named_texts(name), |(dtype, theirs)| {
                 let dtype = self.contained(section, &dtype)?;
@@ -208,7 +208,7 @@ fn default(key: &Key) -> Option<Value> {
         (Left::Is(text), Type::Flag) => text.parse().ok().map(Value::Flag),
         (Left::Is(text), Type::Bytes) => text.parse().ok().map(Value::Bytes),
         (Left::Is(_), Type::Axes) => Some(Value::Axes(0, MOST_AXES as usize)),
-        (_, Type::DTypes | Type::SomeDTypes) => Some(Value::Set(Vec::new())),
+        (_, Type::DTypes | Type::SomeDTypes | Type::Without) => Some(Value::Set(Vec::new())),
         _ => None,
     }
 }

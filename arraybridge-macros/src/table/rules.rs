@@ -4,7 +4,7 @@ use super::names::camel;
 use super::ops;
 use super::raw::Section;
 use super::read::{self, Reader};
-use super::schema::{DEVICE_TYPE, DEVICES, EXPORT};
+use super::schema::{DEVICE_TYPE, DEVICES, EXPORT, Word};
 use super::value::{Entries, Place, Value};
 
 /// Checks a table, and fills in what is derived from it.
@@ -29,6 +29,11 @@ pub fn framework(reader: &Reader<'_>, section: &Section<'_>, table: &mut Entries
         let mut export = read::empty(&EXPORT);
         unversioned(&mut export);
         table.set("export", Value::Table(export));
+    }
+    for (field, way) in [("not_exported", "export"), ("not_imported", "import")] {
+        let mut without: Vec<&'static Word> = table.set_of("no_dlpack").to_vec();
+        without.extend(table.table(way).into_iter().flat_map(|way| way.set_of("no_dlpack")));
+        table.set(field, Value::Set(without));
     }
 }
 

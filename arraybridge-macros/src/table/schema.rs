@@ -59,6 +59,8 @@ pub enum Type {
     DTypes,
     /// Some of them, or "all".
     SomeDTypes,
+    /// Some of them, which are no field of the struct.
+    Without,
     /// Numbers or names of DLPack's device types.
     Devices,
     /// Dtypes, and what the framework calls them.
@@ -202,12 +204,23 @@ table! {
         /// The dtype of an array: one of the objects that `dtype` gives. Without it, that is the attribute `dtype`,
         /// or, if there is none, the dtype of what the array exports.
         dtype_of: Op("data");
+        /// The shape of an array, as a sequence of its lengths. Without it, that is the attribute `shape`, or, if
+        /// there is none, the shape of what the array exports.
+        shape_of: Op("data");
         /// Dtypes that are absent under a condition.
         missing: Tables(&MISSING);
-        /// Dtypes whose slices (by iteration, or by `data[i]` of a class without `__iter__`) fail, have other values or
-        /// are no arrays. Their slices are copies, made on the host, as are those of a class that has neither.
+        /// Dtypes that DLPack does not carry. They need the two ops.
+        no_dlpack: Without, needs ["to_numpy", "from_numpy"];
+        /// Dtypes that it does not export by DLPack.
+        not_exported: SomeDTypes => Derived;
+        /// Dtypes that it does not import by DLPack.
+        not_imported: SomeDTypes => Derived;
+        /// Dtypes that `data[i]` fails for, or changes the values of. Their slices are copies, made on the host.
         /// `["all"]` stands for all dtypes.
         no_slices: SomeDTypes;
+        /// The way to the slices of an array. Without it, it is "iterate", and "none" for classes that have neither
+        /// `__iter__` nor `__getitem__`. Where there are none, slices are copies, made on the host.
+        slices: Word(&SLICES);
         /// The smallest and the largest number of axes.
         ndim: Axes => Is("0, 64");
         /// True if an array may have no elements.
@@ -350,7 +363,7 @@ table! {
         /// Makes an owner keep its memory before that is shared.
         pin: Table(&PIN), needs ["owner"];
         /// Dtypes that it does not take, and `to_numpy` does.
-        no_dlpack: SomeDTypes, needs ["to_numpy"];
+        no_dlpack: Without, needs ["to_numpy"];
     }
 }
 
@@ -396,7 +409,7 @@ table! {
         /// True if it shares the memory; otherwise it copies.
         shares: Flag => Is("true");
         /// Dtypes that it does not take, and `from_numpy` does.
-        no_dlpack: SomeDTypes, needs ["from_numpy"];
+        no_dlpack: Without, needs ["from_numpy"];
     }
 }
 
@@ -603,6 +616,18 @@ words! {
 }
 
 words! {
+    /// The way to the slices of an array along its first axis.
+    SLICES "Slicing" "values" {
+        /// By iteration, or by `data[i]` if the class has no `__iter__`.
+        "iterate" "Iterate",
+        /// By `data[i]`.
+        "index" "Index",
+        /// There are none.
+        "none" "None",
+    }
+}
+
+words! {
     /// Kinds of dtypes.
     KIND "Kind" "kinds" {
         "bool" "Bool",
@@ -685,7 +710,7 @@ pub static TABLES: [&Table; 13] = [
 ];
 
 /// The words that only tables have: the runtime's enums are written by them.
-pub static ENUMS: [&Words; 3] = [&MEMORY, &ORDERED_BY, &ROLE];
+pub static ENUMS: [&Words; 4] = [&MEMORY, &ORDERED_BY, &ROLE, &SLICES];
 
 impl Words {
     /// The words.

@@ -63,7 +63,7 @@ mistakes! {
         "t.toml:2:1: unknown key `titel` in [x]; write `title`",
     ];
     a_key_unlike_any_known_one: HOST, "title = \"X\"\n" => "title = \"X\"\nwavelength = 3\n", [
-        "t.toml:3:1: unknown key `wavelength` in [x]; known keys: title, classes, dtypes, module, install, memory, immutable, align, cached_scalars, isolate, init, initialized, dtype, dtype_names, dtype_of, missing, no_slices, ndim, empty, values, refuse, guards, reasons, export, import, to_numpy, from_numpy, fill, fast_to_numpy, fast_from_numpy, copy, recording, copy_recorded, transforming, tracing, translate, ready, lazy, version, device, stream, array, oom, clear, host_modules, check",
+        "t.toml:3:1: unknown key `wavelength` in [x]; known keys: title, classes, dtypes, module, install, memory, immutable, align, cached_scalars, isolate, init, initialized, dtype, dtype_names, dtype_of, shape_of, missing, no_dlpack, no_slices, slices, ndim, empty, values, refuse, guards, reasons, export, import, to_numpy, from_numpy, fill, fast_to_numpy, fast_from_numpy, copy, recording, copy_recorded, transforming, tracing, translate, ready, lazy, version, device, stream, array, oom, clear, host_modules, check",
     ];
     a_value_of_the_wrong_type: HOST, r#""X""# => "3", [
         "t.toml:2:9: `title` is of type integer; write a string",
@@ -175,6 +175,9 @@ mistakes! {
         "t.toml:10:31: unknown name `array`; known names: module, numpy, data, device",
         "t.toml:10:39: unknown key `wirte` in [x.fast_from_numpy]; write `write`",
     ];
+    a_dtype_without_dlpack_and_without_to_numpy: HOST, "guards" => "no_dlpack = [\"float64\"]\nfrom_numpy = \"data\"\nguards", [
+        r#"t.toml:7:1: `no_dlpack` needs `to_numpy`; add to_numpy = "op(data)""#,
+    ];
     a_dtype_that_is_not_exported_and_has_no_to_numpy: HOST, "guards" => "export = { no_dlpack = [\"float64\"] }\nguards", [
         r#"t.toml:7:12: `no_dlpack` needs `to_numpy`; add to_numpy = "op(data)""#,
     ];
@@ -196,6 +199,9 @@ mistakes! {
     ];
     an_init_with_data: HOST, "guards" => "init = \"module.init(data)\"\nguards", [
         "t.toml:7:21: unknown name `data`; known names: module, numpy",
+    ];
+    a_dtype_without_dlpack_that_is_not_listed: HOST, "guards" => "no_dlpack = [\"bfloat16\"]\nfrom_numpy = \"data\"\nto_numpy = \"data\"\nguards", [
+        "t.toml:7:14: `bfloat16` is not in the framework's `dtypes`; add it there or remove it here",
     ];
     an_alignment_that_is_not_a_power_of_two: HOST, r#"(data)" }"# => r#"(data)", align = 48 }"#, [
         "t.toml:6:53: align = 48 is not a power of two; write one such as 64",
@@ -226,6 +232,9 @@ mistakes! {
     ];
     a_fill_of_nothing: HOST, "guards" => "fill = \"array.set(data)\"\nguards", [
         "t.toml:7:1: `fill` needs `from_numpy`; add from_numpy = \"op(data, dtype, device)\"",
+    ];
+    an_unknown_way_to_slices: HOST, "guards" => "slices = \"iteration\"\nguards", [
+        "t.toml:7:10: unknown value `iteration`; known values: iterate, index, none",
     ];
     unknown_strides: HOST, r#"(data)" }"# => r#"(data)", strides = "sparse" }"#, [
         "t.toml:6:55: unknown value `sparse`; known values: any, positive, permuted, contiguous",
@@ -457,6 +466,20 @@ fn dtypes(table: &Entries, key: &str) -> Vec<&'static str> {
     table.set_of(key).iter().map(|dtype| dtype.word).collect()
 }
 
+/// A key is of the whole table, of its exports or of its imports.
+#[test]
+fn dtypes_lack_dlpack_in_both_directions_or_in_one() {
+    let (text, import) = (HOST, r#"(data)" }"#);
+    let text = text.replace(import, r#"(data)", no_dlpack = ["float32"] }"#);
+    let text = format!(
+        "{text}no_dlpack = [\"float16\"]\nto_numpy = \"data\"\nfrom_numpy = \"data\"\n\
+         export = {{ no_dlpack = [\"float64\"] }}\n"
+    );
+    let table = &frameworks(&text)[0].entries;
+    assert_eq!(dtypes(table, "not_exported"), ["float16", "float64"]);
+    assert_eq!(dtypes(table, "not_imported"), ["float16", "float32"]);
+}
+
 #[test]
 fn dtypes_without_slices_are_listed() {
     let text = format!("{HOST}no_slices = [\"float16\"]\n");
@@ -574,7 +597,7 @@ proptest! {
 
     #[test]
     fn no_value_makes_the_validation_panic(
-        key in "title|classes|memory|dtypes|dtype|dtype_names|missing|no_slices|export|import|\
+        key in "title|classes|memory|dtypes|dtype|dtype_names|missing|no_dlpack|no_slices|export|import|\
                 device|stream|array|guards|refuse|reasons|ndim|values|oom|align|isolate",
         value in value(),
     ) {

@@ -112,7 +112,6 @@ impl Entries {
     }
 
     /// The dtypes of a key.
-    #[cfg(test)]
     pub fn set_of(&self, key: &str) -> &[&'static Word] {
         match self.get(key) {
             Some(Value::Set(dtypes)) => dtypes,

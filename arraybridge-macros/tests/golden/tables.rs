@@ -74,8 +74,14 @@ pub mod statics {
         dtype: ::arraybridge_runtime::__private::op::ATTRIBUTE_OF_NAME,
         dtype_names: &[],
         dtype_of: ::core::option::Option::None,
+        shape_of: ::core::option::Option::None,
         missing: &[],
+        not_exported: ::arraybridge_runtime::__private::DTypeSet::of(&[]),
+        not_imported: ::arraybridge_runtime::__private::DTypeSet::of(
+            &[::arraybridge_runtime::__private::DType::Uint8],
+        ),
         no_slices: ::arraybridge_runtime::__private::DTypeSet::of(&[]),
+        slices: ::core::option::Option::None,
         ndim: (0, 64),
         empty: true,
         values: &[],
@@ -150,7 +156,6 @@ pub mod statics {
             buffer: false,
             owner: ::core::option::Option::None,
             pin: ::core::option::Option::None,
-            no_dlpack: ::arraybridge_runtime::__private::DTypeSet::of(&[]),
         }),
         import: ::core::option::Option::Some(::arraybridge_runtime::__private::Import {
             op: ::arraybridge_runtime::__private::Op {
@@ -195,9 +200,6 @@ pub mod statics {
             read_only: true,
             writable_only: false,
             shares: true,
-            no_dlpack: ::arraybridge_runtime::__private::DTypeSet::of(
-                &[::arraybridge_runtime::__private::DType::Uint8],
-            ),
         }),
         to_numpy: ::core::option::Option::None,
         from_numpy: ::core::option::Option::Some(::arraybridge_runtime::__private::Op {
@@ -340,6 +342,7 @@ pub mod statics {
         },
         dtype_names: &[(::arraybridge_runtime::__private::DType::Float32, "single")],
         dtype_of: ::core::option::Option::None,
+        shape_of: ::core::option::Option::None,
         missing: &[
             ::arraybridge_runtime::__private::Missing {
                 when: ::arraybridge_runtime::__private::Op {
@@ -386,7 +389,14 @@ pub mod statics {
                 hint: "widen",
             },
         ],
+        not_exported: ::arraybridge_runtime::__private::DTypeSet::of(
+            &[::arraybridge_runtime::__private::DType::Float32],
+        ),
+        not_imported: ::arraybridge_runtime::__private::DTypeSet::of(
+            &[::arraybridge_runtime::__private::DType::Float32],
+        ),
         no_slices: ::arraybridge_runtime::__private::DTypeSet::of(&[]),
+        slices: ::core::option::Option::None,
         ndim: (1, 3),
         empty: true,
         values: &[
@@ -590,7 +600,6 @@ pub mod statics {
             buffer: false,
             owner: ::core::option::Option::None,
             pin: ::core::option::Option::None,
-            no_dlpack: ::arraybridge_runtime::__private::DTypeSet::of(&[]),
         }),
         import: ::core::option::Option::Some(::arraybridge_runtime::__private::Import {
             op: ::arraybridge_runtime::__private::Op {
@@ -727,9 +736,6 @@ pub mod statics {
             read_only: false,
             writable_only: false,
             shares: false,
-            no_dlpack: ::arraybridge_runtime::__private::DTypeSet::of(
-                &[::arraybridge_runtime::__private::DType::Float32],
-            ),
         }),
         to_numpy: ::core::option::Option::Some(::arraybridge_runtime::__private::Op {
             source: "data.get(None, 0.5, order = True)",

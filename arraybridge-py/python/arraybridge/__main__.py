@@ -8,15 +8,17 @@
 ``demo`` converts an image to every installed framework and back.
 ``frameworks`` prints the frameworks that this package was built with.
 ``new NAME`` begins a crate of Rust functions: sources, tests, stub and CI.
-``stubs MODULE`` prints the type stub of an extension's declared functions.
+``stubs MODULE`` prints the type stub of an extension's declared functions, or checks one.
 """
 
 from __future__ import annotations
 
 import argparse
+import difflib
 import importlib
 import json
 import sys
+from pathlib import Path
 from types import ModuleType
 
 # The original package may have replaced the `__init__` of this one, which imports `_package` too.
@@ -83,6 +85,9 @@ def _arguments() -> argparse.ArgumentParser:
     )
     stubs = commands.add_parser("stubs", help="print the type stub of an extension module")
     stubs.add_argument("module", help="the name of the module in imports")
+    stubs.add_argument(
+        "--check", metavar="FILE", help="compare a stub with what would be printed; fail if stale"
+    )
     return parser
 
 
@@ -167,8 +172,25 @@ def _run(arguments: list[str] | None) -> int:
         )
     if not _declares(module):
         parser.error(f"{options.module} has no declared functions")
+    if options.check is not None:
+        return _check_stub(parser, module, options.check)
     print(stub(module), end="")
     return 0
+
+
+def _check_stub(parser: argparse.ArgumentParser, module: ModuleType, file: str) -> int:
+    """Compare a stub with its module, and print the differences. Return the exit status."""
+    try:
+        there = Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        parser.error(f"the stub cannot be read: {error}")
+    if there == (wanted := stub(module)):
+        return 0
+    lines = (text.splitlines(keepends=True) for text in (there, wanted))
+    sys.stdout.writelines(difflib.unified_diff(*lines, file, f"{module.__name__}, as it is now"))
+    command = f"python -m arraybridge stubs {module.__name__} > {file}"
+    print(f"{file} is stale; write it again: {command}", file=sys.stderr)
+    return 1
 
 
 def _declares(module: ModuleType) -> bool:

@@ -48,7 +48,10 @@ def function_of(declared: Any, function: Any) -> Callable[..., Any]:
     """
     own = function if isinstance(function, types.FunctionType) else function.__wrapped__
     theirs = own.__code__
+    # A free-threaded CPython counts references to functions that are made inside others.
+    nested = inspect.CO_NESTED
     code = _CODE.replace(
+        co_flags=_CODE.co_flags & ~nested | theirs.co_flags & nested,
         co_filename=theirs.co_filename,
         co_firstlineno=theirs.co_firstlineno,
         co_name=theirs.co_name,

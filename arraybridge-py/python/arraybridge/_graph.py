@@ -15,6 +15,8 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy
+
 from ._core import _watch_dynamo, finish_dtype  # type: ignore[import-not-found]
 
 __all__: list[str] = []
@@ -100,6 +102,10 @@ def in_graph(
 
         from . import _operator
 
+        # Python runs a frame that Dynamo gave up, though Dynamo read the frame above it.
+        if not torch.compiler.is_compiling():
+            _leave()
+            return left(declared, *args, **kwargs)
         # Dynamo may not be able to read what follows.
         if not is_plain:
             _leave()
@@ -166,6 +172,9 @@ _ADDED = ("dtype_conversion", "slice_by_slice")
 
 def _all_fit(value: Any, torch: Any) -> bool:
     """Return whether no array among the arguments belongs to another framework."""
+    # To the compiler of PyTorch 2.6 an array of NumPy has no attributes.
+    if isinstance(value, numpy.ndarray):
+        return False
     # A number may be a variable to the compiler, which has no attributes.
     if isinstance(value, (torch.Tensor, int, float, complex, str)):
         return True

@@ -171,7 +171,13 @@ _PLANS: dict[Any, _Call] = {}
 def call(number: int, args: Any, kwargs: Any) -> tuple[Any] | None:
     """Return the result of a call in a graph; None if it cannot be in one. Dynamo reads this."""
     import torch
+    from torch.fx.experimental import symbolic_shapes
 
+    # PyTorch 2.6 tells neither which numbers are variables of the compiler nor whether it exports.
+    if not (
+        hasattr(symbolic_shapes, "has_static_value") and hasattr(torch.compiler, "is_exporting")
+    ):
+        return None
     tensors: list[Any] = []
     whole = template((args, kwargs), tensors, torch.Tensor)
     if whole is None or not tensors:

@@ -27,13 +27,13 @@ pub(crate) fn dtypes(loaded: Loaded<'_>, wanted: DType) -> Result<DTypeSet> {
 /// The dtypes that a framework does not export by DLPack, as far as the given one is concerned.
 #[inline]
 pub(super) fn not_exported(loaded: Loaded<'_>, dtype: DType) -> DTypeSet {
-    with_lacking(loaded, loaded.framework.not_exported(), dtype)
+    with_lacking(loaded, loaded.framework.not_exported, dtype)
 }
 
 /// The same of imports.
 #[inline]
 pub(super) fn not_imported(loaded: Loaded<'_>, dtype: DType) -> DTypeSet {
-    with_lacking(loaded, loaded.framework.not_imported(), dtype)
+    with_lacking(loaded, loaded.framework.not_imported, dtype)
 }
 
 #[inline]

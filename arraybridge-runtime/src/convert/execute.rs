@@ -513,23 +513,22 @@ impl<'py> Run<'py> {
         let source = self.loaded(whose)?;
         let known = slot.described.as_ref().map(|(dtype, _)| *dtype);
         let dtype = import::dtype_for(target, import, known);
-        let adopt = |orders| {
-            target.within(device, |object| {
-                let none = py.None().into_bound(py);
-                let handed = match source.filter(|_| orders) {
-                    Some(source) => {
-                        Exporter::ordered(source, data, device)?.into_pyobject(py)?.into_any()
-                    }
-                    None => self.handed(source, import, data, device)?,
-                };
-                let device = object.unwrap_or(&none);
-                import.op.call(target, [&handed, device, &dtype])
-            })
+        let adopt = |orders, object: Option<&Bound<'py, PyAny>>| {
+            let none = py.None().into_bound(py);
+            let handed = match source.filter(|_| orders) {
+                Some(source) => {
+                    Exporter::ordered(source, data, device)?.into_pyobject(py)?.into_any()
+                }
+                None => self.handed(source, import, data, device)?,
+            };
+            import.op.call(target, [&handed, object.unwrap_or(&none), &dtype])
         };
         let made = |orders| match source {
             // The exporter's device has to be current too: torch refuses to export otherwise.
-            Some(source) => source.within(device, |_| adopt(orders)),
-            None => adopt(orders),
+            Some(source) => source.within(device, |_| {
+                target.within_too(source, device, |object| adopt(orders, object))
+            }),
+            None => target.within(device, |object| adopt(orders, object)),
         };
         let array = made(false).or_else(|error| match self.is_on_thread_stream(device) {
             // torch exports for no such stream.

@@ -79,6 +79,6 @@ pub use planned::deliver;
 pub use prepare::explain_refusal;
 pub use request::Request;
 pub use slot::{Opened, fresh};
-pub use source::{alike, open_host, open_plain};
+pub use source::{alike, describe_borrowed, open_host, open_plain};
 pub use trial_of_arrays::try_slices;
 pub use writable::{open_writable, open_writable_on};

@@ -13,14 +13,14 @@ use super::commitment::Commitment;
 use super::execute::imported;
 use super::pair::Pair;
 use super::plan::{Plan, Route, Step, admit};
-use super::slot::Slot;
+use super::slot::{Input, Slot};
 use super::source::Reader;
 use super::trials::importer;
 use crate::framework::detect::{Class, Role};
 use crate::framework::device::{Device, Placement};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
-use crate::framework::loaded;
+use crate::framework::loaded::{self, Loaded};
 use crate::framework::spec::{DType, Framework, Strides};
 use crate::framework::warnings;
 use crate::interpreter::error::{Error, Result};
@@ -30,19 +30,28 @@ const N: usize = MemoryType::COUNT;
 /// The dtypes whose plain arrays are shared, by source and target.
 static SHARED: [[AtomicU32; N]; N] = [const { [const { AtomicU32::new(0) }; N] }; N];
 
+/// The dtypes of which plain memory that nobody else has is handed over, by target.
+static DELIVERED: [AtomicU32; N] = [const { AtomicU32::new(0) }; N];
+
 fn known(Endpoints { source, target }: Endpoints) -> &'static AtomicU32 {
     &SHARED[source.memory_type as usize][target.memory_type as usize]
 }
 
-/// Notes the plan for what is in a slot. Nothing was asked for, and the target was tried out with the dtype.
-pub(super) fn remember(endpoints: Endpoints, slot: &Slot, plan: &Plan) {
+/// Notes the plan for what is in a slot: an array's memory, or memory that nobody else has. Nothing was asked for, and
+/// the target was tried out with the dtype.
+pub(super) fn remember(endpoints: Endpoints, input: &Input<'_, '_>, slot: &Slot, plan: &Plan) {
+    let known = match input {
+        Input::Memory(Some(_)) => known(endpoints),
+        Input::Memory(None) if slot.private => &DELIVERED[endpoints.target.memory_type as usize],
+        _ => return,
+    };
     let dtype = slot.memory.view().dtype();
     if plan.route == Route::Share
         && matches!(plan.steps, [Step::Import])
         && is_constant(endpoints.target, dtype)
         && is_usual(endpoints, slot)
     {
-        known(endpoints).fetch_or(1 << dtype as u32, Ordering::Relaxed);
+        known.fetch_or(1 << dtype as u32, Ordering::Relaxed);
     }
 }
 
@@ -83,11 +92,7 @@ pub(super) fn convert<'py>(
     let (py, Endpoints { source, target }) = (data.py(), endpoints);
     let reader = Reader { loaded: loaded::if_loaded(py, source)?, target };
     let target = loaded::if_loaded(py, target)?;
-    if !reader.describe_quickly(data, class, slot)
-        || dtypes & (1 << slot.memory.view().dtype() as u32) == 0
-        || !is_usual(endpoints, slot)
-        || target.default_device().ok() != Some(Device::Host)
-    {
+    if !reader.describe_quickly(data, class, slot) || !goes(endpoints, target, dtypes, slot) {
         return None;
     }
     if source.immutable
@@ -96,8 +101,8 @@ pub(super) fn convert<'py>(
     {
         return Some(Err(warning));
     }
-    match imported(Pair { source, target }, importer(target), slot) {
-        Ok(array) => Some(Commitment::of(target, Placement::Auto, None).settle(target, array)),
+    match given(Pair { source, target }, slot) {
+        Ok(array) => Some(Ok(array)),
         // A refusal: the plan has another way, which starts with the array.
         Err(Error::Conversion(_)) => {
             *slot = Slot::default();
@@ -105,4 +110,31 @@ pub(super) fn convert<'py>(
         }
         Err(error) => Some(Err(error)),
     }
+}
+
+/// Hands over memory that nobody else has and of which nothing else is asked, if that was the plan for other memory
+/// like it. `endpoints` has NumPy as the source.
+pub(super) fn deliver<'py>(
+    py: Python<'py>,
+    endpoints: Endpoints,
+    slot: &mut Slot,
+) -> Option<Result<Bound<'py, PyAny>>> {
+    let Endpoints { source, target } = endpoints;
+    let dtypes = DELIVERED[target.memory_type as usize].load(Ordering::Relaxed);
+    let target = loaded::if_loaded(py, target)?;
+    goes(endpoints, target, dtypes, slot).then(|| given(Pair { source, target }, slot))
+}
+
+/// Returns whether the memory in a slot goes to the target as it is, which it does for these dtypes.
+#[inline]
+fn goes(endpoints: Endpoints, target: Loaded<'_>, dtypes: u32, slot: &Slot) -> bool {
+    dtypes & (1 << slot.memory.view().dtype() as u32) != 0
+        && is_usual(endpoints, slot)
+        && target.default_device().ok() == Some(Device::Host)
+}
+
+#[inline]
+fn given<'py>(pair: Pair<'py>, slot: &mut Slot) -> Result<Bound<'py, PyAny>> {
+    let array = imported(pair, importer(pair.target), slot)?;
+    Commitment::of(pair.target, Placement::Auto, None).settle(pair.target, array)
 }

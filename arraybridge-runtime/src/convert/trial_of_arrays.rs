@@ -4,6 +4,7 @@
 //! same way. A dtype that the framework refuses to make is not tried.
 
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
 use super::available::not_imported;
 use super::source::open_host;
@@ -62,7 +63,10 @@ fn compare_copy(loaded: Loaded<'_>, dtype: DType) -> Result<()> {
             return Ok(Some(Lie::copy("made no array of its own")));
         }
         let (one, other) = (open_host(&array)?, open_host(&copied)?);
-        let shares = !one.private && one.source.view().data() == other.source.view().data();
+        let shares = match one.private {
+            false => one.source.view().data() == other.source.view().data(),
+            true => !framework.immutable && follows(&array, &copied)?,
+        };
         let view = other.source.view();
         let is_same = view.dtype() == dtype
             && view.shape() == model.shape.as_slice()
@@ -84,6 +88,27 @@ fn compare_copy(loaded: Loaded<'_>, dtype: DType) -> Result<()> {
     }
 }
 
+/// Returns whether a write to an array changes its copy. Where NumPy gets copies of both, their addresses tell nothing.
+fn follows(array: &Bound<'_, PyAny>, copied: &Bound<'_, PyAny>) -> Result<bool> {
+    let py = array.py();
+    let read = |array: &Bound<'_, PyAny>| -> Result<Vec<u8>> {
+        cast::bytes_of(py, &open_host(array)?.source)
+    };
+    let before = [read(array)?, read(copied)?];
+    let ndim = open_host(array)?.source.view().ndim();
+    let first = PyTuple::new(py, vec![0; ndim])?;
+    for value in [0, 1] {
+        // Where an array takes no values by an index, nothing can be told.
+        if attempt(py, array.set_item(&first, value)).is_none() {
+            return Ok(false);
+        }
+        if read(array)? != before[0] {
+            return Ok(read(copied)? != before[1]);
+        }
+    }
+    Ok(false)
+}
+
 /// Tries out how slices of a framework's arrays are taken, unless that was done before. `take` takes those of an
 /// array of three axes.
 ///
@@ -101,8 +126,14 @@ pub fn try_slices<'py>(
     if loaded.tried.has(Way::Slices, dtype) {
         return Ok(());
     }
-    if let Some(lie) = compare_slices(loaded, dtype, take)? {
-        return Err(wrong_table(framework, lie));
+    let plain = framework.plain_dtype();
+    let key = |dtype: DType| if dtype == plain { "slices" } else { "no_slices" };
+    if let Some(lie) = compare_slices(loaded, dtype, key(dtype), &take)? {
+        let of_all = match dtype == plain || framework.no_slices.contains(plain) {
+            true => None,
+            false => compare_slices(loaded, plain, "slices", &take)?,
+        };
+        return Err(wrong_table(framework, of_all.unwrap_or(lie)));
     }
     loaded.tried.add(Way::Slices, dtype);
     Ok(())
@@ -112,6 +143,7 @@ pub fn try_slices<'py>(
 fn compare_slices<'py>(
     loaded: Loaded<'py>,
     dtype: DType,
+    key: &'static str,
     take: impl Fn(&Bound<'py, PyAny>) -> Result<Vec<Bound<'py, PyAny>>>,
 ) -> Result<Option<Lie>> {
     let (py, framework) = (loaded.py(), loaded.framework);
@@ -122,25 +154,25 @@ fn compare_slices<'py>(
     let slices = match take(&array).map_err(PyErr::from) {
         Ok(slices) => slices,
         Err(error) if oom::passes_through(py, &error) => return Err(error.into()),
-        Err(error) => return Ok(Some(Lie::no_slices(py, dtype, error))),
+        Err(error) => return Ok(Some(Lie::no_slices(py, key, dtype, error))),
     };
     if slices.len() != STACK[0] {
         let but = format!("made {} slices of {}", slices.len(), STACK[0]);
-        return Ok(Some(Lie::slices(dtype, but)));
+        return Ok(Some(Lie::slices(key, dtype, but)));
     }
     for (slice, expected) in slices.iter().zip(bytes.chunks(bytes.len() / STACK[0])) {
         if !detect::is_of(slice, framework) {
             let but = format!("made a {}", errors::class_name(slice));
-            return Ok(Some(Lie::slices(dtype, but)));
+            return Ok(Some(Lie::slices(key, dtype, but)));
         }
         let Some(opened) = attempt(py, open_host(slice).map_err(PyErr::from)) else { continue };
         let view = opened.source.view();
         if view.dtype() != dtype || view.shape() != &STACK[1..] {
             let but = format!("made {} of the shape {:?}", view.dtype(), view.shape());
-            return Ok(Some(Lie::slices(dtype, but)));
+            return Ok(Some(Lie::slices(key, dtype, but)));
         }
         if cast::bytes_of(py, &opened.source)? != expected {
-            return Ok(Some(Lie::slices(dtype, "changed their values")));
+            return Ok(Some(Lie::slices(key, dtype, "changed their values")));
         }
     }
     Ok(None)

@@ -99,7 +99,7 @@ fn writable_array(data: &Bound<'_, PyAny>, class: &Class, wanted: WantedPlace) -
         return Err(wanted.refused(framework, why));
     }
     wanted.check_device(framework, reader.located(data)?)?;
-    if framework.not_exported().contains(dtype) && !numpy_array::is_array(data) {
+    if framework.not_exported.contains(dtype) && !numpy_array::is_array(data) {
         let why = format!("{title} does not hand out {dtype} memory");
         return Err(wanted.refused(framework, &why));
     }

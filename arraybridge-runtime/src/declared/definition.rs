@@ -77,6 +77,9 @@ pub struct Definition {
     pub room: Room,
     /// True if gradients of other frameworks flow through the function.
     is_differentiable: AtomicBool,
+    /// True if the object of the function is never freed.
+    #[cfg(all(Py_GIL_DISABLED, not(Py_LIMITED_API)))]
+    pub lasts: AtomicBool,
 }
 
 impl Definition {
@@ -111,6 +114,8 @@ impl Definition {
             passthrough: None,
             room: Room::new(),
             is_differentiable: AtomicBool::new(false),
+            #[cfg(all(Py_GIL_DISABLED, not(Py_LIMITED_API)))]
+            lasts: AtomicBool::new(false),
         };
         if definition.options.tiles.is_some() && definition.kind != FunctionKind::Plain {
             let text = "tiles is for functions that return their result";

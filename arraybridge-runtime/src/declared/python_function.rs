@@ -23,7 +23,7 @@ pub(super) fn calling<'py>(
     static FUNCTION_OF: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let make = FUNCTION_OF.import(declared.py(), "arraybridge._function", "function_of")?;
     let calling = make.call1((declared, function))?;
-    fast::install(&calling);
+    fast::install(&calling)?;
     Ok(calling)
 }
 
@@ -59,13 +59,90 @@ mod fast {
     static OWN: OnceLock<ffi::vectorcallfunc> = OnceLock::new();
 
     /// Lets Python go straight to the [`Declared`] of a function.
-    pub fn install(function: &Bound<'_, PyAny>) {
+    ///
+    /// # Errors
+    ///
+    /// Any exception that Python raises.
+    pub fn install(function: &Bound<'_, PyAny>) -> PyResult<()> {
+        #[cfg(Py_GIL_DISABLED)]
+        lasting::keep(function)?;
         // SAFETY: it is a Python function, and no thread has called it yet. `vectorcall` implements the
         // protocol for Python functions.
         unsafe {
-            let Some(own) = ffi::PyVectorcall_Function(function.as_ptr()) else { return };
+            let Some(own) = ffi::PyVectorcall_Function(function.as_ptr()) else { return Ok(()) };
             OWN.get_or_init(|| own);
             PyFunction_SetVectorcall(function.as_ptr(), vectorcall);
+        }
+        Ok(())
+    }
+
+    /// Objects that live as long as the process. Without the GIL, threads that call one function would else wait for
+    /// each other, to lock its cell and to count references to the object in it.
+    #[cfg(Py_GIL_DISABLED)]
+    mod lasting {
+        use std::cell::Cell;
+        use std::sync::atomic::{AtomicPtr, Ordering};
+
+        use pyo3::ffi;
+        use pyo3::intern;
+        use pyo3::prelude::*;
+
+        use crate::declared::Declared;
+
+        const SLOTS: usize = 32;
+
+        thread_local! {
+            /// Such objects that this thread has called last.
+            static RECENT: [Cell<*mut ffi::PyObject>; SLOTS] =
+                const { [const { Cell::new(std::ptr::null_mut()) }; SLOTS] };
+        }
+
+        fn slot(object: *mut ffi::PyObject) -> usize {
+            (object.addr() >> 4) % SLOTS
+        }
+
+        /// Keeps the object of a function for ever, unless the function is made inside another one, which may happen
+        /// any number of times. CPython does without counting references to its functions in the same cases.
+        pub fn keep(function: &Bound<'_, PyAny>) -> PyResult<()> {
+            let py = function.py();
+            let flags: i32 =
+                function.getattr(intern!(py, "__code__"))?.getattr("co_flags")?.extract()?;
+            if flags & ffi::CO_NESTED == 0 {
+                let cell = function.getattr(intern!(py, "__closure__"))?.get_item(0)?;
+                let declared = cell.getattr("cell_contents")?.cast_into::<Declared>()?;
+                declared.get().definition().lasts.store(true, Ordering::Relaxed);
+                std::mem::forget(declared);
+            }
+            Ok(())
+        }
+
+        /// The contents of a cell, if they are an object that this thread has noted.
+        ///
+        /// # Safety
+        ///
+        /// `cell` is a cell that is alive.
+        #[inline]
+        pub unsafe fn contents<'a, 'py>(
+            py: Python<'py>,
+            cell: *mut ffi::PyObject,
+        ) -> Option<Borrowed<'a, 'py, Declared>> {
+            // SAFETY: another thread may set the contents, so they are read at once. If their address is noted, they
+            // are a `Declared` that is never freed.
+            unsafe {
+                let place = &raw mut (*cell.cast::<ffi::PyCellObject>()).ob_ref;
+                let found = AtomicPtr::from_ptr(place).load(Ordering::Acquire);
+                let is_noted = RECENT.with(|recent| recent[slot(found)].get() == found);
+                (is_noted && !found.is_null())
+                    .then(|| Borrowed::from_ptr(py, found).cast_unchecked::<Declared>())
+            }
+        }
+
+        /// Notes an object for [`contents`], if it is one that lasts.
+        pub fn note(declared: &Bound<'_, Declared>) {
+            if declared.get().definition().lasts.load(Ordering::Relaxed) {
+                let object = declared.as_ptr();
+                RECENT.with(|recent| recent[slot(object)].set(object));
+            }
         }
     }
 
@@ -119,18 +196,20 @@ mod fast {
     ) -> *mut ffi::PyObject {
         // SAFETY: Python calls this from an attached thread for a function that `install` was called for. Its
         // closure has one cell, and cannot be set. The contents of the cell can be, so they are checked, and a
-        // reference to them is held during the call.
+        // reference to them is held during the call, unless they are never freed.
         unsafe {
             let py = Python::assume_attached();
-            let closure = ffi::PyFunction_GetClosure(callable);
-            let contents = ffi::PyCell_Get(ffi::PyTuple_GET_ITEM(closure, 0));
-            let contents = Bound::from_owned_ptr_or_opt(py, contents);
+            let cell = ffi::PyTuple_GET_ITEM(ffi::PyFunction_GetClosure(callable), 0);
+            #[cfg(Py_GIL_DISABLED)]
+            if let Some(declared) = lasting::contents(py, cell) {
+                return call(&declared, args, nargsf, names);
+            }
+            let contents = Bound::from_owned_ptr_or_opt(py, ffi::PyCell_Get(cell));
             match contents.map(|contents| contents.cast_into::<Declared>()) {
-                Some(Ok(declared)) if is_watched(&declared) => {
-                    call_outside(&declared, args, nargsf, names)
-                }
                 Some(Ok(declared)) => {
-                    serve(declared.as_ptr(), args, nargsf, names, passthrough::call)
+                    #[cfg(Py_GIL_DISABLED)]
+                    lasting::note(&declared);
+                    call(&declared, args, nargsf, names)
                 }
                 _ => {
                     let own = OWN.get().expect("`install` has set it");
@@ -139,9 +218,35 @@ mod fast {
             }
         }
     }
+
+    /// Calls a [`Declared`], outside the graph of Dynamo if that reads the frames below.
+    ///
+    /// # Safety
+    ///
+    /// The conditions of Python's `vectorcallfunc`.
+    #[inline]
+    unsafe fn call(
+        declared: &Bound<'_, Declared>,
+        args: *const *mut ffi::PyObject,
+        nargsf: usize,
+        names: *mut ffi::PyObject,
+    ) -> *mut ffi::PyObject {
+        // SAFETY: the arguments are valid by this function's contract.
+        unsafe {
+            if is_watched(declared) {
+                call_outside(declared, args, nargsf, names)
+            } else {
+                serve(declared.as_ptr(), args, nargsf, names, passthrough::call)
+            }
+        }
+    }
 }
 
 #[cfg(not(all(Py_3_12, unix, not(Py_LIMITED_API), not(PyPy), not(GraalPy))))]
 mod fast {
-    pub fn install(_function: &pyo3::Bound<'_, pyo3::PyAny>) {}
+    use pyo3::prelude::*;
+
+    pub fn install(_function: &Bound<'_, PyAny>) -> PyResult<()> {
+        Ok(())
+    }
 }

@@ -129,11 +129,17 @@ impl Exchange {
         Ok(Some(view))
     }
 
+    /// Describes an array in `view`. Nothing is kept alive.
+    ///
     /// # Safety
     ///
     /// The object is an instance of the type that has this table.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Exchange::describe`].
     #[inline]
-    unsafe fn describe_in(&self, data: &Bound<'_, PyAny>, view: &mut View) -> PyResult<()> {
+    pub unsafe fn describe_in(&self, data: &Bound<'_, PyAny>, view: &mut View) -> PyResult<()> {
         // SAFETY: the object is an instance of the table's type. It outlives the descriptor, which is copied
         // here.
         unsafe {

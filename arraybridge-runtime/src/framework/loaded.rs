@@ -363,7 +363,7 @@ impl<'py> Loaded<'py> {
     pub fn lacking(self, exchanges: impl Fn(DType) -> bool) -> Lacking {
         let py = self.py;
         let Framework { memory, to_numpy, from_numpy, .. } = self.framework;
-        let untried = self.framework.not_exported().union(self.framework.not_imported());
+        let untried = self.framework.not_exported.union(self.framework.not_imported);
         let (mut dtypes, mut dlpack) = (DTypeSet::of(&[]), DTypeSet::of(&[]));
         if *memory != Memory::Either {
             return Lacking { dtypes, dlpack };

@@ -14,33 +14,43 @@ use crate::host::layout::Dims;
 use crate::interpreter::error::attempt;
 use crate::memory::numpy_array;
 
-/// True if a table sets its framework up, which has to be done before. Otherwise the class of the array is not looked at.
-static HAS_INIT: LazyLock<bool> =
-    LazyLock::new(|| MemoryType::ALL.into_iter().any(|known| known.framework().init.is_some()));
+/// True if a table says how a shape is read, or sets its framework up before. The attribute is all there is to read
+/// otherwise, and the class of the array is not looked at.
+static IS_SPECIAL: LazyLock<bool> = LazyLock::new(|| {
+    let mut all = MemoryType::ALL.into_iter().map(MemoryType::framework);
+    all.any(|framework| framework.shape_of.is_some() || framework.init.is_some())
+});
 
-/// The shape of an object: a sequence of its lengths, not all of which a trace may know. It is the attribute `shape`, or
-/// what that returns where it is a method.
+/// The shape of an object: a sequence of its lengths, not all of which a trace may know.
 ///
 /// # Errors
 ///
 /// What the object raises, and what the framework raises when it is set up.
 pub fn object<'py>(array: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    if *HAS_INIT
-        && let Some(class) = detect::class_of(array).filter(|class| class.is_array())
-        && class.framework.init.is_some()
-    {
-        loaded::load(array.py(), class.framework)?;
+    if *IS_SPECIAL && let Some(shape) = by_table(array)? {
+        return Ok(shape);
     }
     match array.getattr(pyo3::intern!(array.py(), "shape")) {
         Err(error) if error.is_instance_of::<PyAttributeError>(array.py()) => {
             exported(array, error)
         }
-        Ok(shape) if !shape.is_instance_of::<PyTuple>() && shape.is_callable() => {
-            let lengths = shape.call0()?.try_iter()?.collect::<PyResult<Vec<_>>>()?;
-            Ok(PyTuple::new(array.py(), lengths)?.into_any())
-        }
         shape => shape,
     }
+}
+
+/// The shape by the table's `shape_of`.
+fn by_table<'py>(array: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let Some(class) = detect::class_of(array).filter(|class| class.is_array()) else {
+        return Ok(None);
+    };
+    let framework = class.framework;
+    if framework.shape_of.is_none() && framework.init.is_none() {
+        return Ok(None);
+    }
+    let loaded = loaded::load(array.py(), framework)?;
+    let Some(shape_of) = &framework.shape_of else { return Ok(None) };
+    let lengths = shape_of.call(loaded, [array])?.try_iter()?.collect::<PyResult<Vec<_>>>()?;
+    Ok(Some(PyTuple::new(array.py(), lengths)?.into_any()))
 }
 
 /// The shape of what an array without the attribute exports. `error` is why it has none.

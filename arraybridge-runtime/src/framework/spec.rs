@@ -54,16 +54,6 @@ impl Framework {
         !self.immutable && !self.import.as_ref().is_some_and(|import| import.read_only)
     }
 
-    /// The dtypes that it does not export by DLPack.
-    pub fn not_exported(&self) -> DTypeSet {
-        self.export.as_ref().map_or(DTypeSet::of(&[]), |export| export.no_dlpack)
-    }
-
-    /// The dtypes that it does not import by DLPack.
-    pub fn not_imported(&self) -> DTypeSet {
-        self.import.as_ref().map_or(DTypeSet::of(&[]), |import| import.no_dlpack)
-    }
-
     /// One of its dtypes, as plain as possible.
     pub fn plain_dtype(&self) -> DType {
         let plain = [DType::Float32, DType::Uint8, DType::Int32];

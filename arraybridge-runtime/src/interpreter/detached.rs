@@ -60,8 +60,8 @@ pub(super) fn is_finalizing() -> bool {
 }
 
 /// Returns whether an object has one reference, so that nobody else can use it. Without the GIL,
-/// other threads have counts of their own: CPython 3.14 can be asked, and before that the answer is
-/// no.
+/// other threads have counts of their own: CPython 3.14 can be asked; before that, and by the stable
+/// interface, the answer is no.
 ///
 /// # Safety
 ///
@@ -72,9 +72,9 @@ pub unsafe fn is_unique(object: *mut ffi::PyObject) -> bool {
     #[cfg(not(Py_GIL_DISABLED))]
     return unsafe { ffi::Py_REFCNT(object) == 1 };
     // SAFETY: see above.
-    #[cfg(all(Py_GIL_DISABLED, Py_3_14))]
+    #[cfg(all(Py_GIL_DISABLED, Py_3_14, not(Py_LIMITED_API)))]
     return unsafe { ffi::PyUnstable_Object_IsUniquelyReferenced(object) == 1 };
-    #[cfg(all(Py_GIL_DISABLED, not(Py_3_14)))]
+    #[cfg(all(Py_GIL_DISABLED, any(not(Py_3_14), Py_LIMITED_API)))]
     return (false, object).0;
 }
 

@@ -4,10 +4,11 @@
 
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-#[cfg(Py_GIL_DISABLED)]
+#[cfg(all(Py_GIL_DISABLED, not(Py_LIMITED_API)))]
 use std::sync::atomic::Ordering;
 
 use pyo3::ffi;
+use pyo3::impl_::trampoline::{MethodDef, fastcall_cfunction_with_keywords};
 use pyo3::prelude::*;
 use pyo3::pyclass::PyClass;
 use pyo3::pyclass::boolean_struct::True;
@@ -111,7 +112,9 @@ pub fn install<C: Vectorcall>(first: &Bound<'_, C>) {
 #[cfg(Py_LIMITED_API)]
 pub fn install<C: Vectorcall>(_first: &Bound<'_, C>) {}
 
-/// The function in the slot.
+/// The function in the slot. PyO3's own functions are called by Python in this way too: the thread is attached, of
+/// which PyO3 takes note without asking the interpreter, as [`Python::attach_unchecked`] would. PyO3 has no other
+/// door to it.
 ///
 /// # Safety
 ///
@@ -122,8 +125,20 @@ unsafe extern "C" fn vectorcall<C: Vectorcall>(
     nargsf: usize,
     names: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: Python calls this for an object of the class.
-    unsafe { serve(callable, args, nargsf, names, C::call) }
+    let nargsf = nargsf.cast_signed();
+    // SAFETY: Python calls this for an object of the class, from an attached thread.
+    unsafe { fastcall_cfunction_with_keywords::<Served<C>>(callable, args, nargsf, names) }
+}
+
+/// Calls by vectorcall of objects of a class.
+struct Served<C>(PhantomData<C>);
+
+impl<C: Vectorcall> MethodDef<fastcall_cfunction_with_keywords::Func> for Served<C> {
+    const METH: fastcall_cfunction_with_keywords::Func = |py, callable, args, nargsf, names| {
+        // SAFETY: `vectorcall`, the only user, passes on what Python calls it with.
+        unsafe { called(py, callable, args, nargsf.cast_unsigned(), names, C::call) }
+            .map(Bound::into_ptr)
+    };
 }
 
 /// Calls `body` with the object and the arguments, and returns its result to Python.
@@ -139,23 +154,8 @@ pub unsafe fn serve<C: Vectorcall>(
     body: impl for<'py> FnOnce(&Bound<'py, C>, &Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>>,
 ) -> *mut ffi::PyObject {
     let attached = |py: Python<'_>| {
-        park::rather_than_end(py);
-        let call = || {
-            // SAFETY: the callable is an object of the class, and Python passes the names as a tuple or as null.
-            // It keeps all arguments alive during the call.
-            unsafe {
-                let object = Borrowed::from_ptr(py, callable).cast_unchecked();
-                let names = Borrowed::from_ptr_or_opt(py, names)
-                    .map(|names| names.cast_unchecked::<PyTuple>());
-                body(&object, &Given { args, nargsf, names })
-            }
-        };
-        let done = catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
-            // SAFETY: the caller keeps the callable alive.
-            let callable = unsafe { Borrowed::from_ptr(py, callable) };
-            Err(panic::exception(&callable, &*panic))
-        });
-        match done {
+        // SAFETY: the caller vouches for the arguments.
+        match unsafe { called(py, callable, args, nargsf, names, body) } {
             Ok(result) => result.into_ptr(),
             Err(error) => {
                 error.restore(py);
@@ -165,6 +165,38 @@ pub unsafe fn serve<C: Vectorcall>(
     };
     // SAFETY: Python calls from an attached thread; PyO3 only has to take note of that.
     unsafe { Python::attach_unchecked(attached) }
+}
+
+/// Calls `body` with the object and the arguments. A panic becomes an exception.
+///
+/// # Safety
+///
+/// The conditions of [`serve`].
+#[inline]
+unsafe fn called<'py, C: Vectorcall>(
+    py: Python<'py>,
+    callable: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+    nargsf: usize,
+    names: *mut ffi::PyObject,
+    body: impl FnOnce(&Bound<'py, C>, &Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    park::rather_than_end(py);
+    let call = || {
+        // SAFETY: the callable is an object of the class, and Python passes the names as a tuple or as null.
+        // It keeps all arguments alive during the call.
+        unsafe {
+            let object = Borrowed::from_ptr(py, callable).cast_unchecked();
+            let names =
+                Borrowed::from_ptr_or_opt(py, names).map(|names| names.cast_unchecked::<PyTuple>());
+            body(&object, &Given { args, nargsf, names })
+        }
+    };
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
+        // SAFETY: the caller keeps the callable alive.
+        let callable = unsafe { Borrowed::from_ptr(py, callable) };
+        Err(panic::exception(&callable, &*panic))
+    })
 }
 
 /// The arguments of a call, borrowed from the caller.

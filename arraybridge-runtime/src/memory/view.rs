@@ -1,5 +1,7 @@
 //! The description of an array's memory.
 
+use std::mem::{MaybeUninit, transmute_copy};
+
 use dlpark::ffi::{DLDevice, DLDeviceType};
 
 use crate::host::dtype::{DType, Kind};
@@ -120,6 +122,17 @@ impl View {
         debug_assert_eq!(shape.len(), strides.len());
         refill(&mut self.shape, shape);
         refill(&mut self.strides, strides);
+    }
+
+    /// Does what [`View::set_axes`] does, for numbers that are where they can be copied from.
+    ///
+    /// # Safety
+    ///
+    /// With the elements from [`View::set_elements`], as for [`View::new`].
+    #[inline]
+    pub(crate) unsafe fn copy_axes(&mut self, shape: &[usize], strides: &[isize]) {
+        debug_assert_eq!(shape.len(), strides.len());
+        (self.shape, self.strides) = (dims_of(shape), dims_of(strides));
     }
 
     /// The part in `start..stop` along an axis.
@@ -285,6 +298,27 @@ impl View {
 pub fn is_host(device: DLDevice) -> bool {
     let kinds = [DLDeviceType::CPU, DLDeviceType::CUDAHOST, DLDeviceType::ROCMHOST];
     kinds.contains(&device.device_type)
+}
+
+/// The most numbers that need no allocation.
+const INLINE: usize = 6;
+
+/// A few numbers are copied one by one: a call of `memcpy` costs more.
+#[inline]
+fn dims_of<T: Copy>(numbers: &[T]) -> Dims<T> {
+    if numbers.len() > INLINE {
+        return Dims::from_slice(numbers);
+    }
+    let mut room = [const { MaybeUninit::<T>::uninit() }; INLINE];
+    for (place, number) in room.iter_mut().zip(numbers) {
+        place.write(*number);
+    }
+    // SAFETY: so many numbers were written. An array of uninitialized numbers has the layout of an uninitialized
+    // array.
+    unsafe {
+        let room = transmute_copy::<_, MaybeUninit<[T; INLINE]>>(&room);
+        Dims::from_buf_and_len_unchecked(room, numbers.len())
+    }
 }
 
 /// Replaces the numbers in `dims`. The capacity is checked once, and not for each number.

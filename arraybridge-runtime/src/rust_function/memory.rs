@@ -44,9 +44,9 @@ impl Drop for ArgumentMemory<'_> {
 }
 
 impl<'a, 'py> Call<'a, 'py> {
-    /// Opens an array of NumPy's own class in place; `None` if that is not possible, so that the
-    /// general way finds the reason. The view is written where it stays: to move what was just
-    /// written stalls the processor.
+    /// Opens an array in place, without its owner: one of NumPy's own class, or one to read whose framework describes
+    /// it in a single call. `None` if that is not possible, so that the general way finds the reason. The view is
+    /// written where it stays: to move what was just written stalls the processor.
     #[inline]
     pub(super) fn in_place<A>(
         &self,
@@ -55,21 +55,35 @@ impl<'a, 'py> Call<'a, 'py> {
         written: bool,
         open: impl FnOnce(&View) -> Result<A>,
     ) -> Option<A> {
-        // Without the GIL another thread could resize the array, which is not pinned here.
-        if cfg!(Py_GIL_DISABLED) {
+        let numpy = numpy_array::plain_array(given);
+        if numpy.is_none() {
+            self.others_ran.set(true);
+        }
+        // Without the GIL another thread could resize a NumPy array, which is not pinned here.
+        if cfg!(Py_GIL_DISABLED) || (numpy.is_none() && (written || self.is_pinned())) {
             return None;
         }
-        let given = numpy_array::plain_array(given)?;
         let mut memory = self.memory.borrow_mut();
-        let view = View::default();
-        let (bools, is_numpy, flag) = (false, true, None);
-        memory.push(ArgumentMemory { parameter, view, written, bools, is_numpy, flag });
+        let (view, is_numpy) = (View::default(), numpy.is_some());
+        memory.push(ArgumentMemory {
+            parameter,
+            view,
+            written,
+            bools: false,
+            is_numpy,
+            flag: None,
+        });
         let ArgumentMemory { view, bools, .. } = memory.last_mut()?;
-        let fits = numpy_array::describe(given, view).is_ok() && !(written && view.is_read_only());
+        let described = match numpy {
+            Some(array) => numpy_array::describe(array, view).is_ok(),
+            None => convert::describe_borrowed(given, view),
+        };
+        let fits = described && !(written && view.is_read_only());
         *bools = view.dtype() == DType::Bool;
         let array = if fits { open(view).ok() } else { None };
         if array.is_none() || view.is_empty() {
             memory.pop();
+            self.others_ran.set(true);
         } else {
             self.exposure.on_host.set(true);
         }
@@ -78,6 +92,7 @@ impl<'a, 'py> Call<'a, 'py> {
 
     /// Notes the caller's memory that an argument is a view of, and whether it is used as bools.
     pub(super) fn note(&self, parameter: usize, view: View, written: bool, bools: bool) {
+        self.others_ran.set(true);
         if view.is_empty() {
             return;
         }
@@ -98,6 +113,7 @@ impl<'a, 'py> Call<'a, 'py> {
 
     /// Notes memory that nobody else can write to.
     pub(super) fn note_private(&self, view: &View) {
+        self.others_ran.set(true);
         let bytes = &self.exposure.private_bytes;
         bytes.set(bytes.get().saturating_add(view.nbytes()));
     }
@@ -145,13 +161,12 @@ impl<'a, 'py> Call<'a, 'py> {
     ///
     /// The errors of [`convert::pin`].
     pub(super) fn pin(&self, given: &Bound<'_, PyAny>, opened: &Opened) -> Result<()> {
-        match cfg!(Py_GIL_DISABLED)
-            || self.function.entry.detach == Detach::Always
-            || self.python_runs()
-        {
-            true => convert::pin(given, opened),
-            false => Ok(()),
-        }
+        if self.is_pinned() { convert::pin(given, opened) } else { Ok(()) }
+    }
+
+    /// Returns whether other code may run before the function returns, which it always may without the GIL.
+    fn is_pinned(&self) -> bool {
+        cfg!(Py_GIL_DISABLED) || self.function.entry.detach == Detach::Always || self.python_runs()
     }
 
     /// Claims the memory of all arguments until the call ends, and checks bools.
@@ -173,8 +188,14 @@ impl<'a, 'py> Call<'a, 'py> {
             unsafe { expect_bools(view) }.map_err(|error| self.about(*parameter, error))?;
         }
         // Where two flags conflict, the one of memory that is written to is raised.
-        memory.sort_by_key(|memory| !memory.written);
-        (0..memory.len()).try_for_each(|i| self.raise_flag(memory, i))
+        for written in [true, false] {
+            for i in 0..memory.len() {
+                if memory[i].written == written {
+                    self.raise_flag(memory, i)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     #[inline]
@@ -251,10 +272,8 @@ impl<'a, 'py> Call<'a, 'py> {
         let array =
             given.as_deref().map(|given| unsafe { given.cast_unchecked::<PyUntypedArray>() });
         let Some(array) = array else { return Ok(()) };
-        if (self.given.len() > 1 || self.has_containers())
-            && !numpy_array::is_described_by(array, view)
-        {
-            // Python code ran while the other arguments were opened.
+        // Python code may have run while the other arguments were opened.
+        if self.others_ran.get() && !numpy_array::is_described_by(array, view) {
             let text = "the array was changed while the arguments were read".into();
             return Err(self.about(parameter, Error::Value(text)));
         }

@@ -211,6 +211,8 @@ pub struct Call<'a, 'py> {
     memory: RefCell<SmallVec<[ArgumentMemory<'py>; 2]>>,
     /// The claim on that memory.
     claim: Cell<Option<Claim>>,
+    /// True if other code may have run since the first array was opened.
+    others_ran: Cell<bool>,
     exposure: Exposure,
     /// The stream of a function that works on a CUDA device.
     stream: CallStream,
@@ -284,9 +286,9 @@ impl FunctionEntry {
 impl<'a, 'py> Call<'a, 'py> {
     #[inline]
     fn new(py: Python<'py>, function: Declaration, given: &'a [Argued<'a, 'py>]) -> Self {
-        let (memory, claim, exposure, stream) = Default::default();
+        let (memory, claim, others_ran, exposure, stream) = Default::default();
         let items = OnceCell::new();
-        Call { py, function, given, items, memory, claim, exposure, stream }
+        Call { py, function, given, items, memory, claim, others_ran, exposure, stream }
     }
 
     /// Calls the function.

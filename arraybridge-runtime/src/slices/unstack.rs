@@ -13,6 +13,7 @@ use crate::framework::detect::{self, Class, Role};
 use crate::framework::device::Device;
 use crate::framework::loaded::{self, Loaded};
 use crate::framework::shape;
+use crate::framework::spec::{Framework, Slicing};
 use crate::host::layout::contiguous_bytes;
 use crate::host::vectors;
 use crate::interpreter::error::{Error, Result};
@@ -226,6 +227,7 @@ fn untried_way<'py>(
     }
     Ok(match OnHost::shared(array, class, loaded) {
         Some(memory) => SliceWay::Memory(memory),
+        None if framework.slices == Some(Slicing::Index) => one_by_one(),
         // Slices of immutable arrays are copies.
         None if at_once || !framework.immutable => iterated(array),
         None => one_by_one(),
@@ -264,11 +266,17 @@ fn iterated<'py>(array: &Bound<'py, PyAny>) -> SliceWay<'py> {
     }
 }
 
-/// Returns whether the class of an array has slices.
-fn has_slices(array: &Bound<'_, PyAny>) -> bool {
-    let (py, class) = (array.py(), array.get_type());
+/// Returns whether a framework's arrays have slices: by its table, or else by their class.
+fn has_slices(array: &Bound<'_, PyAny>, framework: &Framework) -> bool {
+    let class = array.get_type();
     let has = |name| class.hasattr(name).unwrap_or(true);
-    has(pyo3::intern!(py, "__getitem__")) || has(pyo3::intern!(py, "__iter__"))
+    match framework.slices {
+        Some(slicing) => slicing != Slicing::None,
+        None => {
+            has(pyo3::intern!(array.py(), "__getitem__"))
+                || has(pyo3::intern!(array.py(), "__iter__"))
+        }
+    }
 }
 
 /// The host memory of an array, of which parts are made into arrays of its framework.
@@ -293,7 +301,7 @@ impl<'py> OnHost<'py> {
         let framework = class.framework;
         // A framework without 0-d arrays may make a number of a slice of one element.
         let makes_numbers = framework.ndim.0 > 0;
-        let has_slices = framework.is_tested || has_slices(array);
+        let has_slices = framework.is_tested || has_slices(array, framework);
         let slices_all = !makes_numbers && framework.no_slices.is_empty() && has_slices;
         if slices_all || !matches!(class.role, Role::Array) {
             return Ok(None);

@@ -54,6 +54,9 @@ struct RawParts<T, D> {
 
 #[inline]
 fn raw_parts<T: Element, D: Dimension>(view: &View) -> Result<RawParts<T, D>> {
+    if let Some(parts) = contiguous_parts(view) {
+        return Ok(parts);
+    }
     check_type::<T, D>(view)?;
     let (empty, size) = (view.is_empty(), size_of::<T>() as isize);
     let mut data = view.data().cast::<T>();
@@ -82,6 +85,25 @@ fn raw_parts<T: Element, D: Dimension>(view: &View) -> Result<RawParts<T, D>> {
     // Strides of an empty array may be anything, and `ndarray` asserts that elements do not overlap.
     let shape = if empty { shape.into() } else { shape.strides(strides) };
     Ok(RawParts { shape, data, inverted })
+}
+
+/// The parts for elements in row-major order, as most arrays have them: `ndarray` knows their strides. `None` for all
+/// others, and for what is refused.
+#[inline]
+fn contiguous_parts<T: Element, D: Dimension>(view: &View) -> Option<RawParts<T, D>> {
+    let data = view.data().cast::<T>();
+    let fits = view.dtype() == T::DTYPE
+        && D::NDIM.is_none_or(|rank| rank == view.ndim())
+        && data.is_aligned()
+        && !view.is_swapped()
+        && view.is_on_host();
+    let bytes = layout::contiguous_end(view.shape(), view.strides(), size_of::<T>());
+    if !fits || bytes.is_none_or(|bytes| isize::try_from(bytes).is_err()) {
+        return None;
+    }
+    let mut shape = D::zeros(view.ndim());
+    shape.slice_mut().iter_mut().zip(view.shape()).for_each(|(length, n)| *length = *n);
+    Some(RawParts { shape: shape.into(), data, inverted: false })
 }
 
 /// Checks the element type, the rank, the size of the shape, and that the memory is the host's.
@@ -116,7 +138,8 @@ fn negative_axes(view: &View) -> impl Iterator<Item = Axis> {
 ///
 /// [`Error::Value`] if elements share memory with each other.
 pub(crate) fn expect_distinct(view: &View) -> Result<()> {
-    if view.is_empty() || is_injective(view) {
+    let is_contiguous = layout::is_contiguous(view.shape(), view.strides(), view.dtype().size());
+    if is_contiguous || is_injective(view) {
         return Ok(());
     }
     let text = "elements share memory with each other, so the array cannot be written to";

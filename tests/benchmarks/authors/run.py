@@ -1,9 +1,12 @@
 """Three functions, written with arraybridge and with three other ways to write extensions.
 
 Each is called with what users bring, and the outcome is noted: the right values, an error, or
-neither. Then the calls take turns and are timed. `--write` puts the tables into docs/extensions.md.
+neither. Then the calls take turns and are timed, and their instructions are counted where valgrind
+is installed. `--write` puts the tables into docs/extensions.md. `--counts` counts alone, which a
+busy machine does not disturb.
 
     make authors
+    python tests/benchmarks/authors/run.py --counts
 """
 
 from __future__ import annotations
@@ -15,10 +18,12 @@ import importlib
 import importlib.metadata
 import platform
 import re
+import shutil
 import statistics
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -32,10 +37,12 @@ BUILD = ROOT / "build" / "authors"
 sys.path[:0] = [str(ROOT / "tests" / "python"), str(HERE.parent)]
 
 import bridges  # noqa: E402
+import instructions  # noqa: E402
 import numpy as np  # noqa: E402
 from measure import batch  # noqa: E402
 
 NAMES = ("arraybridge", "PyO3 and rust-numpy", "nanobind", "TVM FFI")
+FUNCTIONS = ("total", "doubled", "add_to")
 BATCH_NS = 2e6
 
 
@@ -78,9 +85,9 @@ def with_tvm_ffi() -> Any:
     return tvm_ffi.load_module(str(made))
 
 
-def modules() -> dict[str, Any]:
+def modules(build: bool = True) -> dict[str, Any]:
     """The functions by each way."""
-    ours = bridges.extension("tests/benchmarks/functions", "release")
+    ours = bridges.extension("tests/benchmarks/functions", "release", build)
     return {
         "arraybridge": SimpleNamespace(
             total=ours.total, doubled=ours.doubled_for_the_caller, add_to=ours.add_to
@@ -189,31 +196,65 @@ def behaviour(ways: dict[str, Any]) -> str:
     return table(["called with", *NAMES], rows)
 
 
+# What is called, with the arrays of SETUP. It is read as an expression, since it is also counted.
+CALLS = {
+    "a NumPy array to a number": "total(array)",
+    "a torch tensor to a number": "total(tensor)",
+    "a NumPy array to an array": "doubled(array)",
+    "a torch tensor to an array": "doubled(tensor)",
+    "a NumPy array added to another": "add_to(array, out)",
+}
+SETUP = """
+import numpy as np, torch
+array, out = np.ones((16, 16), "float32"), np.zeros((16, 16), "float32")
+tensor = torch.ones(16, 16)
+"""
+
+
 def calls(ways: dict[str, Any]) -> dict[str, dict[str, Callable[[], object]]]:
     """The calls that are timed: those that give the right result."""
-    torch = importlib.import_module("torch")
-    array, out = np.ones((16, 16), "float32"), np.zeros((16, 16), "float32")
-    tensor = torch.ones(16, 16)
-    cases = {
-        "a NumPy array to a number": lambda f: f.total(array),
-        "a torch tensor to a number": lambda f: f.total(tensor),
-        "a NumPy array to an array": lambda f: f.doubled(array),
-        "a torch tensor to an array": lambda f: f.doubled(tensor),
-        "a NumPy array added to another": lambda f: f.add_to(array, out),
-    }
+    given: dict[str, Any] = {}
+    exec(SETUP, given)
     found: dict[str, dict[str, Callable[[], object]]] = {}
-    for title, case in cases.items():
+    for title, expression in CALLS.items():
         found[title] = {}
         for name in NAMES:
-            call = functools.partial(case, ways[name])
+            functions = {function: getattr(ways[name], function) for function in FUNCTIONS}
+            call = eval(f"lambda: {expression}", {**given, **functions})
             try:
                 result = call()
             except Exception:
                 continue
-            right = {"number": 256.0, "array": array * 2}.get(title.split()[-1])
+            right = {"number": 256.0, "array": given["array"] * 2}.get(title.split()[-1])
             assert right is None or np.array_equal(np.asarray(result), right), (title, name)
             found[title][name] = call
     return found
+
+
+def counts(ways: dict[str, Any]) -> str:
+    """The instructions of the same calls, under callgrind."""
+    setup = f"import sys; sys.path.insert(0, {str(HERE)!r}); import run; {SETUP}"
+    setup += "for index, way in enumerate(run.modules(build=False).values()):\n"
+    for function in FUNCTIONS:
+        setup += f"    globals()[f'{function}_{{index}}'] = way.{function}\n"
+    counted = {
+        f"{title}, {name}": CALLS[title].replace("(", f"_{NAMES.index(name)}(", 1)
+        for title, right in calls(ways).items()
+        for name in right
+    }
+    group = instructions.Group(("numpy", "torch"), setup, counted, {})
+    with tempfile.TemporaryDirectory() as folder:
+        found = instructions.count(group, Path(folder))
+    rows = []
+    for title in CALLS:
+        numbers = {name: found.get(f"{title}, {name}", (None, None))[0] for name in NAMES}
+        ours = numbers[NAMES[0]]
+        cells = [
+            "refused" if n is None else f"{n}" if name == NAMES[0] else f"{n}, {n / ours:.2f}"
+            for name, n in numbers.items()
+        ]
+        rows.append([title, *cells])
+    return table(["16 x 16 float32", *NAMES], rows)
 
 
 def times(ways: dict[str, Any], rounds: int) -> str:
@@ -264,15 +305,16 @@ def write(blocks: dict[str, str]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--counts", action="store_true", help="count the instructions alone")
     parser.add_argument("--write", action="store_true", help="put the tables into the page")
     options = parser.parse_args()
     bridges.load("numpy", "torch", "jax", "tensorflow")
     ways = modules()
-    blocks = {
-        "versions": versions(),
-        "behaviour": behaviour(ways),
-        "times": times(ways, options.rounds),
-    }
+    blocks = {"versions": versions()}
+    if not options.counts:
+        blocks |= {"behaviour": behaviour(ways), "times": times(ways, options.rounds)}
+    if options.counts or shutil.which("valgrind"):
+        blocks["counts"] = counts(ways)
     print("\n".join(blocks.values()))
     if options.write:
         write(blocks)

@@ -384,3 +384,69 @@ def test_stubs_of_a_module_without_declared_functions_are_an_error_without_a_tra
         command.main(["stubs", name])
     assert caught.value.code == 2
     assert f"{name} has no declared functions" in capsys.readouterr().err
+
+
+# What Windows lacks, but for what Python and NumPy use themselves on this system.
+WITHOUT_POSIX = """
+import os, select, sys
+for name in (
+    "fork", "getpgid", "getpgrp", "getuid", "killpg", "nice", "pread", "pwrite", "setpgid",
+    "setsid", "sysconf", "sysconf_names", "wait",
+):
+    delattr(os, name)
+del select.poll
+sys.modules.update(dict.fromkeys(("fcntl", "grp", "pwd", "resource", "termios")))
+"""
+
+
+@pytest.fixture
+def without_posix(tmp_path):
+    """A folder for the path: calls that Windows lacks are missing, and so is all but NumPy."""
+    (tmp_path / "sitecustomize.py").write_text(WITHOUT_POSIX)
+    for name in set(FAKES) - {"jax"}:
+        (tmp_path / f"{name}.py").write_text(f"raise ModuleNotFoundError('gone', name={name!r})")
+    return tmp_path
+
+
+def test_doctor_needs_no_posix_calls(without_posix):
+    (without_posix / "jax.py").write_text(FAKES["jax"])
+    done = run("doctor", "--json", "--full", "--timeout", "8", path=[without_posix])
+    report = json.loads(done.stdout)
+    assert report["memory_total"] is None
+    found = {name: report["frameworks"][name] for name in ("numpy", "jax")}
+    assert found["numpy"]["status"] == "works"
+    assert found["jax"]["error"] == "import: hung: it reported nothing for 8 s"
+    assert [pair["status"] for pair in report["pairs"]] == ["works"]
+    assert ", ?" in page.doctor_page(report)
+
+
+def test_selftest_needs_no_posix_calls(without_posix):
+    (without_posix / "jax.py").write_text("raise ModuleNotFoundError('gone', name='jax')")
+    done = run("selftest", "--json", path=[without_posix])
+    report = json.loads(done.stdout)
+    assert done.returncode == 0 and report["ok"], done.stdout
+    groups = {check["group"] for check in report["checks"] if check["status"] == "passed"}
+    assert groups >= {"values and sharing", "threads"}
+
+
+def test_a_stale_stub_is_found(tmp_path, monkeypatch, capsys):
+    code = "import arraybridge as ab\n\n@ab.numpy\ndef doubled(image):\n    return 2 * image\n"
+    (tmp_path / "made_up_filters.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert command.main(["stubs", "made_up_filters"]) == 0
+    written = capsys.readouterr().out
+    file = tmp_path / "made_up_filters.pyi"
+    check = ["stubs", "made_up_filters", "--check", str(file)]
+    with pytest.raises(SystemExit) as caught:
+        command.main(check)
+    assert caught.value.code == 2 and "the stub cannot be read" in capsys.readouterr().err
+    file.write_text(written)
+    assert command.main(check) == 0 and capsys.readouterr() == ("", "")
+    file.write_text(written.replace("image", "picture"))
+    assert command.main(check) == 1
+    said = capsys.readouterr()
+    assert "-    picture" in said.out and "+    image" in said.out
+    assert (
+        f"is stale; write it again: python -m arraybridge stubs made_up_filters > {file}"
+        in said.err
+    )

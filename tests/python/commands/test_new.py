@@ -14,6 +14,7 @@ import pytest
 from arraybridge.__main__ import main
 from arraybridge._tools import new
 from arraybridge.stubs import stub
+from command_line import run
 
 
 @pytest.fixture
@@ -43,6 +44,10 @@ def build(crate, monkeypatch):
 
 def test_new_a_crate_builds_and_its_tests_pass(crate, build):
     assert (crate / "my_filters.pyi").read_text() == stub(bridges.module(build()))
+    check = "python -m arraybridge stubs my_filters --check my_filters.pyi"
+    assert f"- run: {check}" in (crate / ".github" / "workflows" / "ci.yml").read_text()
+    checked = run(*check.split()[3:], path=[crate], cwd=crate)
+    assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
     path = os.pathsep.join([str(crate), *sys.path])
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     environment = {**os.environ, "PYTHONPATH": path}
@@ -233,7 +238,9 @@ def test_new_a_crate_names_the_versions_that_it_was_made_for(crate, tmp_path):
     }
     assert cargo["package"]["rust-version"] == workspace["package"]["rust-version"]
     project = tomllib.loads((crate / "pyproject.toml").read_text())["project"]
-    assert project["dependencies"] == [f"arraybridge-rs=={ab.__version__}"]
+    assert project["dependencies"] == [f"arraybridge-rs>={ab.__version__},<0.2"]
+    following = {"0.1.0": "0.2", "0.9.3": "0.10", "1.2.3": "2"}
+    assert {version: new._next_minor(version) for version in following} == following
     assert main(["new", "released"]) == 0
     cargo = tomllib.loads((tmp_path / "released" / "Cargo.toml").read_text())
     assert cargo["dependencies"]["arraybridge-runtime"] == {"version": ab.__version__, **features}

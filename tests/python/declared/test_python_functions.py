@@ -119,8 +119,10 @@ def test_warnings_name_the_line_of_the_call():
     assert [(w.filename, w.lineno) for w in caught] == [(__file__, line - 3)]
 
 
-def test_an_exchanged_closure_is_called_as_python_calls_it():
-    f = ab.numpy(lambda image: image)
+@pytest.mark.parametrize("function", [lambda image: image, declared_module.plain])
+def test_an_exchanged_closure_is_called_as_python_calls_it(function):
+    f = ab.numpy(function)
+    assert (f(VALUES) == function(VALUES)).all()
     f.__closure__[0].cell_contents = lambda *args, **kwargs: (args, kwargs)
     assert f(1, by=2) == ((1,), {"by": 2})
     f.__closure__[0].cell_contents = 3
@@ -129,6 +131,33 @@ def test_an_exchanged_closure_is_called_as_python_calls_it():
     del f.__closure__[0].cell_contents
     with pytest.raises(NameError):
         f(1)
+
+
+def test_a_function_is_nested_if_its_own_is():
+    """Without the GIL, CPython counts references to nested functions only."""
+    for own in (declared_module.plain, lambda image: image):
+        flags = own.__code__.co_flags, ab.numpy(own).__code__.co_flags
+        assert len({each & inspect.CO_NESTED for each in flags}) == 1, own
+
+
+def test_the_object_in_a_closure_is_exchanged_while_threads_call_it():
+    first, second = ab.numpy(declared_module.plain), ab.numpy(lambda image: image + 1)
+    objects = [f.__closure__[0].cell_contents for f in (first, second)]
+    done = []
+
+    def call():
+        while not done:
+            assert (first(VALUES) == VALUES + 1).all()
+        return True
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        calls = [pool.submit(call) for _ in range(4)]
+        for number in range(1000):
+            first.__closure__[0].cell_contents = objects[number % 2]
+            # The last reference is the one in the cell.
+            objects[number % 2] = ab.numpy(lambda image: image + 1).__closure__[0].cell_contents
+        done.append(True)
+        assert all(each.result() for each in calls)
 
 
 # Introspection

@@ -1,7 +1,6 @@
 """Arrays in containers of other libraries, at any depth."""
 
 import collections
-import dataclasses
 import functools
 import types
 
@@ -14,34 +13,9 @@ attrs = pytest.importorskip("attrs")
 ONES = np.ones((2, 3), "float32")
 
 
-class ModelOutput(collections.OrderedDict):
-    """As that of Hugging Face's transformers: a dataclass whose fields are items too."""
-
-    def __post_init__(self):
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if value is not None:
-                self[field.name] = value
-
-    def __setattr__(self, name, value):
-        if name in self.keys() and value is not None:
-            super().__setitem__(name, value)
-        super().__setattr__(name, value)
-
-    def __setitem__(self, key, value):
-        super().__setitem__(key, value)
-        super().__setattr__(key, value)
-
-    def __reduce__(self):
-        args = tuple(getattr(self, field.name) for field in dataclasses.fields(self))
-        return self.__class__, args
-
-
-@dataclasses.dataclass
-class Output(ModelOutput):
-    logits: object = None
-    loss: object = None
-    states: object = None
+def output(**fields):
+    """Return an output of a model: a dataclass whose fields are items of a dict too."""
+    return pytest.importorskip("transformers.modeling_outputs").CausalLMOutput(**fields)
 
 
 @attrs.define(frozen=True)
@@ -65,7 +39,7 @@ CONTAINERS = {
     "attrs frozen": (Frozen, lambda c: c.image),
     "attrs slots": (Slotted, lambda c: c.image),
     "nested": (lambda x: [({"a": [Point(1, x)]},)], lambda c: c[0][0]["a"][0].y),
-    "dataclass in a list": (lambda x: [Output(logits=x)], lambda c: c[0].logits),
+    "output of a model in a list": (lambda x: [output(logits=x)], lambda c: c[0].logits),
     "64 levels": (
         lambda x: functools.reduce(lambda c, _: [c], range(64), x),
         lambda c: functools.reduce(lambda c, _: c[0], range(64), c),
@@ -88,13 +62,13 @@ def test_what_it_holds_is_converted(make, get):
 
 def test_items_and_attributes_of_a_model_output_are_the_same_arrays():
     torch = pytest.importorskip("torch")
-    output = Output(logits=ONES, states=(ONES, ONES * 2))
-    found = ab.torch(lambda output: output, dtype_conversion="native")(output)
-    assert isinstance(found.logits, torch.Tensor)
-    assert found["logits"] is found.logits and found["states"] is found.states
-    assert all(isinstance(state, torch.Tensor) for state in found.states)
-    assert list(found) == ["logits", "states"] and found.loss is None
-    assert output["logits"] is ONES
+    made = output(logits=ONES, hidden_states=(ONES, ONES * 2))
+    found = ab.torch(lambda output: output, dtype_conversion="native")(made)
+    assert type(found) is type(made) and isinstance(found.logits, torch.Tensor)
+    assert found["logits"] is found.logits and found["hidden_states"] is found.hidden_states
+    assert all(isinstance(state, torch.Tensor) for state in found.hidden_states)
+    assert list(found) == ["logits", "hidden_states"] and found.loss is None
+    assert made["logits"] is ONES
 
 
 def test_the_same_array_twice_stays_the_same_array():

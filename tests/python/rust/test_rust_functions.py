@@ -42,6 +42,18 @@ def test_returns_input_gives_the_callers_framework(ext, framework):
     assert bridges.difference(framework, result, data * 3) is None
 
 
+def test_a_small_result_is_in_numpys_memory_and_a_large_one_in_rusts(ext):
+    for shape, copied in [((16, 32), True), ((0, 4), True), ((), True), ((16, 33), False)]:
+        image = np.arange(np.prod(shape), dtype="float32").reshape(shape)
+        array = ext.halved(image)
+        assert (array.base is None, array.flags.owndata) == (copied, copied), shape
+        assert array.dtype == np.float32 and array.flags.writeable
+        assert array.shape == shape and np.array_equal(array, image / 2)
+    # Only what is in row-major order is copied as it is.
+    image = np.arange(6, dtype="float32").reshape(2, 3)
+    assert np.array_equal(ext.halved(image.T), image.T / 2)
+
+
 def test_results_are_of_the_declared_framework(ext):
     bridges.need("torch", "jax")
     assert ab.detect_memory_type(ext.ones((2, 3))) == "torch"
@@ -964,23 +976,42 @@ print([w.category.__name__ for w in caught])
     assert done.stdout.strip() == str(["SharedImmutableMemoryWarning"]), done.stderr
 
 
-def test_another_version_of_the_package_is_refused(ext):
-    code = """
-import ctypes, sys
+# The package's tables under another version: two numbers, and the addresses of three tables.
+OTHER_VERSION = """
+import ctypes, importlib.util, sys
+import numpy as np
 import arraybridge._core as core
-new = ctypes.pythonapi.PyCapsule_New
+name = b"arraybridge._core._C_API"
+get, new = ctypes.pythonapi.PyCapsule_GetPointer, ctypes.pythonapi.PyCapsule_New
+get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
 new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-version, name = ctypes.c_uint32(7), b"arraybridge._core._C_API"
-core._C_API = new(ctypes.addressof(version), name, None)
-import importlib.util
+own = ctypes.string_at(get(core._C_API, name), 2 * 4 + 3 * 8)
+# A later version may add tables too.
+tables = ctypes.create_string_buffer(own + bytes(64))
+version = (ctypes.c_uint32 * 2).from_buffer(tables)
+version[0] += int(sys.argv[2])
+version[1] += int(sys.argv[3])
+core._C_API = new(ctypes.addressof(tables), name, None)
 spec = importlib.util.spec_from_file_location("extension", sys.argv[1])
+extension = importlib.util.module_from_spec(spec)
 try:
-    spec.loader.exec_module(importlib.util.module_from_spec(spec))
+    spec.loader.exec_module(extension)
+    image = np.zeros(3, "float32")
+    extension.add_into(np.ones(3, "float32"), image)
+    print(image.tolist())
 except ImportError as error:
     print(error)
 """
-    done = bridges.python(code, ext.__file__)
-    assert "installed package has version 7" in done.stdout, done.stderr
+
+
+def test_an_extension_that_was_built_for_an_older_interface_is_accepted(ext):
+    done = bridges.python(OTHER_VERSION, ext.__file__, "0", "1")
+    assert done.stdout.strip() == "[1.0, 1.0, 1.0]", done.stdout + done.stderr
+
+
+def test_a_package_with_another_interface_is_refused(ext):
+    done = bridges.python(OTHER_VERSION, ext.__file__, "1", "0")
+    assert "but the installed package has version 7.0" in done.stdout, done.stdout + done.stderr
 
 
 def test_an_array_that_moves_while_other_arguments_are_read_is_refused(ext):

@@ -77,3 +77,21 @@ def test_the_licences_of_all_crates_in_the_wheel_are_in_the_wheel():
     if shutil.which("cargo") is None:
         pytest.skip("cargo is needed to list the crates of the wheel")
     assert {crate[:2] for crate in listed} == licences.linked()
+
+
+def test_the_conda_recipe_says_what_the_package_says():
+    """It is YAML of one form, so that no parser is needed."""
+    recipe = (ROOT / "conda" / "recipe.yaml").read_text()
+    parts = dict(re.findall(r"^  (\w+):((?:\n    .*)*)", recipe, re.MULTILINE))
+    listed = {name: set(re.findall(r"- (.*)", text)) for name, text in parts.items()}
+    pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    project, workspace = pyproject["project"], tomllib.loads((ROOT / "Cargo.toml").read_text())
+    assert f'version: "{workspace["workspace"]["package"]["version"]}"' in recipe
+    joined = {requirement.replace(" ", "") for requirement in listed["run"]}
+    assert joined == {"python", *project["dependencies"]}
+    assert set(pyproject["build-system"]["requires"]) <= {
+        requirement.replace(" ", "") for requirement in listed["host"]
+    }
+    assert f"license_file: [{', '.join(project['license-files'])}]" in recipe
+    assert f"license: {project['license']}" in recipe
+    assert f"name: {project['name']}" in recipe

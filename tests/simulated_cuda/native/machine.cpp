@@ -211,7 +211,8 @@ void trace(const char *format, ...)
 
 void count_call(const char *name)
 {
-    machine().calls[name]++;
+    const char *where = std::this_thread::get_id() == machine().asker ? "" : " elsewhere";
+    machine().calls[std::string(name) + where]++;
     if (!machine().capturing || capture_mode == CU_STREAM_CAPTURE_MODE_RELAXED) return;
     // What a capture in CUDA's mode "global" forbids to every thread that does not ask to be left alone.
     static const char *forbidden[] = {

@@ -29,6 +29,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -126,6 +127,7 @@ struct Machine {
     std::string violations;
     std::map<std::string, int> refused;
     std::map<std::string, long> calls;
+    std::thread::id asker; // the thread that asked for the calls last
     Machine();
 };
 Machine &machine();

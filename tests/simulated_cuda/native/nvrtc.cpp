@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -156,8 +157,9 @@ EXPORTED int nvrtcCompileProgram(Program *program, int count, const char **optio
     std::string base = folder + "/" + name, object = base + ".so";
     struct stat status;
     if (stat(object.c_str(), &status)) {
-        // Two processes may compile the same: each writes its own file, and the last one stays.
-        std::string own = base + "." + std::to_string(getpid());
+        // Two processes or threads may compile the same: each writes its own file, and the last one stays.
+        static std::atomic<int> files{0};
+        std::string own = base + "." + std::to_string(getpid()) + "." + std::to_string(files++);
         std::ofstream(own + ".cpp") << text;
         std::string command = "g++ -std=c++17 -O1 -w -fpermissive -shared -fPIC -I'" + root() + "/include'" + flags +
                               " '" + own + ".cpp' -o '" + own + ".so' > '" + own + ".log' 2>&1 && mv '" + own +

@@ -241,8 +241,8 @@ def check_slices(table: Table, other: Table, dtype: str) -> str | None:
     parts = arraybridge.unstack_slices(other.make(native), table.name, 0)
     for got, expected in zip(parts, native, strict=True):
         if arraybridge.detect_memory_type(got) != table.name:
-            raise Lie("no_slices", f"unstack_slices gives a {type(got)}")
-        same(table.read(got, dtype), expected, "no_slices", "unstack_slices")
+            raise Lie("slices", f"unstack_slices gives a {type(got)}")
+        same(table.read(got, dtype), expected, "slices", "unstack_slices")
     return None
 
 

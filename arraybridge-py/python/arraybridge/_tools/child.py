@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 __all__ = ["Child", "reporter", "run_cases", "wait_for"]
@@ -33,23 +34,25 @@ class Child:
     """A module of this folder, run in a new interpreter.
 
     Its output goes to files: a pipe could fill up, or be held open by a process that it started.
+    Windows lacks groups of processes, so there a process that the child started is not killed.
     """
 
     def __init__(
         self, module: str, *arguments: str, environment: Mapping[str, str] | None = None
     ) -> None:
-        self._out = tempfile.TemporaryFile()  # noqa: SIM115
-        self._err = tempfile.TemporaryFile()  # noqa: SIM115
-        self._started = time.time()
+        # A process that was not killed may still have a file open, which Windows does not delete.
+        self._folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        self._out, self._err = (Path(self._folder.name, name) for name in ("out", "err"))
         self._hung: float | None = None
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", f"{__package__}.{module}", *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=self._out,
-            stderr=self._err,
-            env={**os.environ, **ENVIRONMENT, **(environment or {})},
-            start_new_session=True,
-        )
+        with self._out.open("wb") as out, self._err.open("wb") as err:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", f"{__package__}.{module}", *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                env={**os.environ, **ENVIRONMENT, **(environment or {})},
+                start_new_session=True,
+            )
 
     def is_over(self) -> bool:
         """Return whether the process has ended."""
@@ -57,26 +60,29 @@ class Child:
 
     def wait(self, silence: float, watch: Callable[[], None] = lambda: None) -> None:
         """Wait for the end. Kill the process if it is silent for ``silence`` seconds."""
+        length, last = 0, time.monotonic()
         while not self.is_over():
             watch()
             time.sleep(POLL_S)
-            last = max(self._started, os.fstat(self._out.fileno()).st_mtime)
-            if time.time() - last > silence:
+            if (now := self._out.stat().st_size) != length:
+                length, last = now, time.monotonic()
+            if time.monotonic() - last > silence:
                 self._hung = silence
                 self.kill()
 
     def kill(self) -> None:
         """End the process, if it still runs, and those that it started."""
         if self._process.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+            if hasattr(os, "killpg"):
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(self._process.pid, signal.SIGKILL)
+            else:
+                self._process.kill()
             self._process.wait()
 
     def messages(self) -> list[dict[str, Any]]:
         """The messages so far."""
-        # The child shares the position in the file, so it must not change.
-        file = self._out.fileno()
-        lines = os.pread(file, os.fstat(file).st_size, 0).decode(errors="replace").split("\n")
+        lines = self._out.read_text(encoding="utf-8", errors="replace").split("\n")
         return [json.loads(line) for line in lines[:-1]]
 
     def problem(self) -> str | None:
@@ -87,8 +93,7 @@ class Child:
         if code < 0:
             return f"crashed: the process was killed by {signal.Signals(-code).name}"
         if code:
-            self._err.seek(0)
-            errors = self._err.read().decode(errors="replace").strip().splitlines()
+            errors = self._err.read_text(errors="replace").strip().splitlines()
             return errors[-1] if errors else f"exit status {code}"
         return None
 

@@ -66,16 +66,17 @@ def cases(table: Table) -> Iterator[Case]:
     for dtype in (*STANDARD, *EXTENDED):
         if dtype not in table.dtypes:
             yield f"dtype {dtype} left out", "dtypes", functools.partial(left_out, table, dtype)
-    ways = ("export", "import")
-    without = {dtype: way for way in ways for dtype in table.get(f"{way}.no_dlpack", [])}
-    for dtype, way in without.items():
-        check = functools.partial(check_no_dlpack, table, dtype)
-        yield f"no_dlpack {dtype}", f"{way}.no_dlpack", check
+    for dtype in table.get("no_dlpack", []):
+        yield f"no_dlpack {dtype}", "no_dlpack", functools.partial(check_no_dlpack, table, dtype)
+    if table.get("shape_of"):
+        yield "shape_of", "shape_of", functools.partial(check_shape_of, table)
     yield "ndim", "ndim", functools.partial(check_ndim, table)
     yield "empty", "empty", functools.partial(check_empty, table)
     yield "memory", "memory", functools.partial(check_memory, table)
     yield "align", "align", functools.partial(check_align, table)
     yield "immutable", "immutable", functools.partial(check_immutable, table)
+    if table.get("slices") in ("iterate", "index"):
+        yield "slices", "slices", functools.partial(check_slices, table)
     yield "memory is kept", "export.owner", functools.partial(check_kept, table)
     yield from import_cases(table)
     yield from op_cases(table)
@@ -141,6 +142,35 @@ def check_dtype(table: Table, dtype: str) -> str | None:
     if table.get("from_numpy") and not table.uses_dlpack(dtype, "import"):
         got = table.read(table.upload(native), dtype)
         same(got, native, "from_numpy", dtype)
+    return None
+
+
+def check_shape_of(table: Table) -> str | None:
+    array, native = some(table)
+    try:
+        found = tuple(table.run("shape_of", data=array))
+    except Lie:
+        raise
+    except Exception as error:
+        raise Lie("shape_of", words(error)) from error
+    if found != native.shape:
+        raise Lie("shape_of", f"it gives {found} for an array of the shape {native.shape}")
+    return None
+
+
+def check_slices(table: Table) -> str | None:
+    """The slices are arrays of the framework, with the values of the array."""
+    native = sample(table.plain_dtype(), (2, 3, 4))
+    array = table.make(native)
+    try:
+        by_index = table.get("slices") == "index"
+        found = [array[index] for index in range(2)] if by_index else list(array)
+    except Exception as error:
+        raise Lie("slices", words(error)) from error
+    for got, expected in zip(found, native, strict=True):
+        if arraybridge.detect_memory_type(got) != table.name:
+            raise Lie("slices", f"a slice is a {type(got)}")
+        same(table.read(got, str(native.dtype)), expected, "slices", "a slice")
     return None
 
 

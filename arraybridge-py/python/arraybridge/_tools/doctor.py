@@ -107,7 +107,7 @@ def _about() -> dict[str, Any]:
         "numpy": numpy.__version__,
         "platform": platform.platform(),
         "cpus": os.cpu_count(),
-        "memory_total": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "memory_total": _memory_total(),
         "converters": len(registered_pairs()),
         "settings": configure(),
         "environment": {name: os.environ[name] for name in VARIABLES if name in os.environ},
@@ -116,6 +116,13 @@ def _about() -> dict[str, Any]:
             "tensorflow": not _switch("TF_FORCE_GPU_ALLOW_GROWTH", False),
         },
     }
+
+
+def _memory_total() -> int | None:
+    """The size of the machine's memory in bytes; None if the system does not tell (Windows)."""
+    if not hasattr(os, "sysconf"):
+        return None
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _switch(variable: str, default: bool) -> bool:

@@ -11,7 +11,11 @@ from .child import reporter
 
 __all__ = ["cuda", "opencl"]
 
-NVML, CUDA, OPENCL = "libnvidia-ml.so.1", "libcuda.so.1", "libOpenCL.so.1"
+NVML, CUDA, OPENCL = (
+    ("nvml.dll", "nvcuda.dll", "OpenCL.dll")
+    if sys.platform == "win32"
+    else ("libnvidia-ml.so.1", "libcuda.so.1", "libOpenCL.so.1")
+)
 CL_DEVICE_TYPES = {2: "CPU", 4: "GPU", 8: "accelerator"}
 
 

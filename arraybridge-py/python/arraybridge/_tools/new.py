@@ -45,7 +45,7 @@ name = "$name"
 description = "Functions in Rust, callable with the arrays of every framework"
 requires-python = ">=3.11"
 dynamic = ["version"]
-dependencies = ["arraybridge-rs==$version"]
+dependencies = ["arraybridge-rs>=$version,<$next"]
 
 [project.optional-dependencies]
 test = ["numpy", "pytest"]
@@ -150,6 +150,7 @@ jobs:
       - run: cargo clippy --all-targets -- -D warnings
       - run: cargo test
       - run: pip install --verbose '.[test]'
+      - run: python -m arraybridge stubs $module --check $module.pyi
       - run: pytest
 """
 
@@ -195,6 +196,7 @@ def run(name: str, source: str | None) -> int:
         "module": folder.name.replace("-", "_"),
         "runtime": runtime,
         "version": __version__,
+        "next": _next_minor(__version__),
         "ndarray": NDARRAY,
         "pyo3": PYO3,
     }
@@ -204,6 +206,12 @@ def run(name: str, source: str | None) -> int:
         path.write_text(Template(text).substitute(words))
         print(path)
     return 0
+
+
+def _next_minor(version: str) -> str:
+    """The first version that may have another C interface."""
+    major, minor, *_ = version.split(".")
+    return f"{major}.{int(minor) + 1}" if major == "0" else str(int(major) + 1)
 
 
 def _problem(folder: Path, source: str | None) -> str | None:

@@ -164,8 +164,9 @@ class Table:
 
     def uses_dlpack(self, dtype: str, way: str) -> bool:
         """Whether the table's import or export has the dtype: ``way`` is "import" or "export"."""
+        without = [*self.get("no_dlpack", []), *self.get(f"{way}.no_dlpack", [])]
         has = self.get("import") is not None if way == "import" else self.exports()
-        return has and dtype not in self.get(f"{way}.no_dlpack", [])
+        return has and dtype not in without
 
     def way_in(self, dtype: str) -> str:
         """The key that makes arrays of a dtype."""
@@ -243,7 +244,8 @@ class Table:
     def shape_of(self, array: Any) -> tuple[int, ...] | None:
         """What the framework says is the shape of an array; None if it says nothing."""
         try:
-            return tuple(array.shape() if callable(array.shape) else array.shape)
+            found = self.run("shape_of", data=array) if self.get("shape_of") else array.shape
+            return tuple(found)
         except Exception:
             return None
 

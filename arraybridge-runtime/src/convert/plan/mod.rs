@@ -235,7 +235,7 @@ impl Case<'_> {
         match adopter(target, facts) {
             None => Some(Why::Memory),
             Some(_) if target.not_imported.contains(dtype) => Some(Why::Dtype),
-            Some(_) if source.not_exported().contains(dtype) => Some(Why::Dtype),
+            Some(_) if source.not_exported.contains(dtype) => Some(Why::Dtype),
             Some(import) if facts.layout > import.strides => Some(Why::Strides),
             Some(import) => (!is_aligned_for(import, facts)).then_some(Why::Alignment),
         }
@@ -292,7 +292,7 @@ impl Case<'_> {
             && !on_host
             && (here || framework.device.r#move.is_some())
             && crosses(target.not_imported)
-            && crosses(source.not_exported());
+            && crosses(source.not_exported);
         let cast_as_it_is = match adopter(target, facts).filter(|_| casts) {
             Some(import) if fits(import) => Some(true),
             Some(_) if source_copies => Some(false),

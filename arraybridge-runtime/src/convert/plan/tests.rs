@@ -36,7 +36,7 @@ fn target(memory_type: MemoryType) -> Target {
         Memory::Accelerator => Device::Accelerator(0),
         _ => Device::Host,
     };
-    let (dtypes, not_imported) = (framework.dtypes, framework.not_imported());
+    let Framework { dtypes, not_imported, .. } = *framework;
     let importer = Importer::of(framework);
     let (casts, elsewhere) = (false, false);
     let accelerators = 1;

@@ -53,10 +53,9 @@ pub(in crate::convert) fn decide<'a, 'py>(
     let trial = Trial { target, importer: plan.importer, device, dtype };
     if trial.of_steps(plan.steps, facts.layout)?
         && !depends_on_host
-        && matches!(input, Input::Memory(Some(_)))
         && request.is_empty(target.py())
     {
-        shared::remember(pair.ends(), slot, &plan);
+        shared::remember(pair.ends(), &input, slot, &plan);
     }
     let missed = request.placement.is_missed(target.framework, device);
     let is_narrowed = request.is_narrowed;

@@ -159,7 +159,8 @@ fn interface_address(data: &Bound<'_, PyAny>) -> PyResult<usize> {
 }
 
 /// The strides of an array on an accelerator, if they matter to its target. Only the array interface
-/// gives them without an export. An array without the interface counts as contiguous.
+/// gives them without an export. An array without the interface counts as contiguous. One whose flags say that
+/// it is contiguous is not asked: CuPy's interface names the current stream, for which it asks CUDA.
 pub(in crate::convert) fn layout_for(
     target: &Framework,
     data: &Bound<'_, PyAny>,
@@ -169,8 +170,15 @@ pub(in crate::convert) fn layout_for(
     if target.import.as_ref().is_none_or(|import| import.strides == Strides::Any) {
         return Strides::Contiguous;
     }
+    let py = data.py();
+    let is_contiguous = || -> PyResult<bool> {
+        let flags = data.getattr(pyo3::intern!(py, "flags"))?;
+        flags.getattr(pyo3::intern!(py, "c_contiguous"))?.is_truthy()
+    };
+    if is_contiguous().unwrap_or(false) {
+        return Strides::Contiguous;
+    }
     let strides = || -> PyResult<Dims<isize>> {
-        let py = data.py();
         let interface = data.getattr(pyo3::intern!(py, "__cuda_array_interface__"))?;
         let strides = interface.get_item(pyo3::intern!(py, "strides"))?;
         strides.try_iter()?.map(|stride| stride?.extract()).collect()

@@ -11,6 +11,7 @@ use crate::convert::plan::Access;
 use crate::convert::slot::{Opened, Slot};
 use crate::convert::trials::{Lie, Transfer, wrong_table};
 use crate::dlpack::capsule;
+use crate::dlpack::exchange::Exchange;
 use crate::framework::detect::Class;
 use crate::framework::device::Device;
 use crate::framework::loaded::Loaded;
@@ -129,28 +130,59 @@ impl<'py> Reader<'py> {
     /// complex numbers. Packed integers come out of the table as whole ones, so for all other dtypes
     /// the array is asked. Anything unusual takes the long way, which also has the error messages.
     fn by_exchange(&self, data: &Bound<'py, PyAny>, class: &Class, slot: &mut Slot) -> Option<()> {
-        let (framework, exchange) = (self.loaded.framework, class.exchange?);
+        let exchange = class.exchange?;
         if self.describe_owned(data, class, slot).is_none() {
             // SAFETY: the table is that of the array's class.
             let tensor = attempt(self.py(), unsafe { exchange.export(data) })?;
             let source = self.holding(data, class, capsule::described(tensor).ok()?);
             slot.set(Opened { source, private: false });
         }
-        let found = slot.memory.view().dtype();
-        let plain = is_never_packed(found) || self.loaded.dtype(data) == Some(found);
-        if !plain || !slot.memory.view().is_on_host() || framework.not_exported().contains(found) {
+        if !self.is_as_described(data, slot.memory.view()) {
             return None;
         }
-        if self.loaded.is_guarded(data, Some(found.kind())) {
-            return None;
-        }
-        slot.memory.restrict(framework.immutable);
+        slot.memory.restrict(self.loaded.framework.immutable);
         slot.access = Access::ExchangeTable;
         Some(())
     }
 
-    /// The memory of an array whose owner the table knows. The description has no read-only flag, so
+    /// Returns whether an array is what the exchange table says of it.
+    #[inline]
+    fn is_as_described(&self, data: &Bound<'py, PyAny>, view: &View) -> bool {
+        let (framework, found) = (self.loaded.framework, view.dtype());
+        (is_never_packed(found) || self.loaded.dtype(data) == Some(found))
+            && view.is_on_host()
+            && !framework.not_exported.contains(found)
+            && !self.loaded.is_guarded(data, Some(found.kind()))
+    }
+
+    /// The exchange table that describes an array without exporting it. The description has no read-only flag, so
     /// this is for frameworks whose arrays have none.
+    #[inline]
+    fn describing(&self, class: &Class) -> Option<Exchange> {
+        let import = self.loaded.framework.import.as_ref()?;
+        class.exchange.filter(|_| class.own && !import.read_only)
+    }
+
+    /// Describes the host memory of an array in `view`, by the exchange table alone and without its owner; `None` for
+    /// anything unusual. Only the array keeps the memory alive, and another thread or other code could give it other
+    /// memory.
+    pub(in crate::convert) fn describe_borrowed(
+        &self,
+        data: &Bound<'py, PyAny>,
+        class: &Class,
+        view: &mut View,
+    ) -> Option<()> {
+        let framework = self.loaded.framework;
+        if framework.memory == Memory::Accelerator || framework.immutable {
+            return None;
+        }
+        let exchange = self.describing(class)?;
+        // SAFETY: the table is that of the array's class.
+        attempt(self.py(), unsafe { exchange.describe_in(data, view) })?;
+        self.is_as_described(data, view).then_some(())
+    }
+
+    /// The memory of an array whose owner the table knows.
     #[inline]
     fn describe_owned(
         &self,
@@ -158,11 +190,7 @@ impl<'py> Reader<'py> {
         class: &Class,
         slot: &mut Slot,
     ) -> Option<()> {
-        let exchange = class.exchange?;
-        if self.loaded.framework.import.as_ref().is_none_or(|import| import.read_only) || !class.own
-        {
-            return None;
-        }
+        let exchange = self.describing(class)?;
         let owner = Owner::Object(self.owner(data)?);
         // SAFETY: the table is that of the array's class, and what the framework says owns the memory
         // keeps it alive. The framework has no read-only arrays.

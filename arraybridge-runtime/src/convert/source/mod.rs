@@ -9,6 +9,6 @@ mod reader;
 pub(super) use device::{expect_cuda, layout_for};
 pub(super) use guards::Guarded;
 pub use host::alike;
-pub use open::{open_host, open_plain};
+pub use open::{describe_borrowed, open_host, open_plain};
 pub(super) use open::{open_in_place, unwrap_value};
 pub(super) use reader::Reader;

@@ -16,6 +16,7 @@ use crate::framework::loaded;
 use crate::framework::oom;
 use crate::framework::spec::Op;
 use crate::interpreter::error::{Error, Failure, Result, first_line};
+use crate::memory::view::View;
 
 impl<'py> Reader<'py> {
     /// Describes the host memory of an array in `slot`, if a single call can. That is tried once.
@@ -122,6 +123,15 @@ pub fn open_plain(data: &Bound<'_, PyAny>, class: &Class) -> Option<Opened> {
         Role::Array => Reader::of(data, class).ok()?.opened_quickly(data, class),
         _ => None,
     }
+}
+
+/// Describes the memory of an array that is read at once, in `view`. Returns false if a single call does not describe
+/// all of it, or if a guard holds for the array. Nothing but the array keeps the memory alive: no other code may run
+/// meanwhile, which could give it other memory.
+pub fn describe_borrowed(data: &Bound<'_, PyAny>, view: &mut View) -> bool {
+    let Some(class) = detect::class_of(data).filter(Class::is_array) else { return false };
+    let reader = Reader::of(data, &class);
+    reader.is_ok_and(|reader| reader.describe_borrowed(data, &class, view).is_some())
 }
 
 /// Does what [`open_host`] does, but leaves CUDA memory where it is: what a stream does next with

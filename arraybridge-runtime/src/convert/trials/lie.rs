@@ -90,17 +90,12 @@ impl Lie {
         Lie::new("copy", "copies an array", but)
     }
 
-    pub fn slices(dtype: DType, but: impl Into<String>) -> Lie {
-        Lie::new("no_slices", format!("allows slices of {dtype} by iteration or index"), but)
+    pub fn slices(key: &'static str, dtype: DType, but: impl Into<String>) -> Lie {
+        Lie::new(key, format!("allows slices of {dtype} by iteration or index"), but)
     }
 
-    pub fn no_slices(py: Python<'_>, dtype: DType, error: PyErr) -> Lie {
-        Lie::raised(
-            py,
-            "no_slices",
-            format!("allows slices of {dtype} by iteration or index"),
-            error,
-        )
+    pub fn no_slices(py: Python<'_>, key: &'static str, dtype: DType, error: PyErr) -> Lie {
+        Lie::raised(py, key, format!("allows slices of {dtype} by iteration or index"), error)
     }
 
     pub fn shape(went: &[usize], came: &[usize]) -> Lie {

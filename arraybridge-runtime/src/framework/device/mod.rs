@@ -197,7 +197,8 @@ impl<'py> Loaded<'py> {
         }
     }
 
-    /// Runs `body` with a device made current, and makes the previous one current again.
+    /// Runs `body` with a device current: as it is, if the framework says that it is current, else in the framework's
+    /// scope, after which the previous device is current again.
     #[inline]
     pub fn within<T>(
         self,
@@ -206,12 +207,36 @@ impl<'py> Loaded<'py> {
     ) -> PyResult<T> {
         let object = self.device_object(device)?;
         let scope = match device {
-            Device::Host => None,
-            Device::Accelerator(_) => self.framework.device.scope,
+            Device::Accelerator(index) if !self.is_current(index)? => self.framework.device.scope,
+            _ => None,
         };
         let (Some(scope), Some(device)) = (scope, &object) else { return body(object.as_ref()) };
         let manager = scope.call(self, [device])?;
         entered(&manager, || body(Some(device)))
+    }
+
+    /// Does what [`within`](Self::within) does, while the device is current in `other`. That is not asked again if both
+    /// work with CUDA, which has one current device for each thread.
+    pub fn within_too<T>(
+        self,
+        other: Loaded<'py>,
+        device: Device,
+        body: impl FnOnce(Option<&Bound<'py, PyAny>>) -> PyResult<T>,
+    ) -> PyResult<T> {
+        match self.has_current_of_cuda() && other.has_current_of_cuda() {
+            true => body(self.device_object(device)?.as_ref()),
+            false => self.within(device, body),
+        }
+    }
+
+    /// Returns whether an accelerator is the current one. Where the framework does not tell, it is not.
+    fn is_current(self, index: usize) -> PyResult<bool> {
+        Ok(self.framework.device.current.is_some() && self.current_device()? == index)
+    }
+
+    /// Returns whether the framework's current device is the one that CUDA has for the thread.
+    fn has_current_of_cuda(self) -> bool {
+        self.framework.device.current.is_some() && self.framework.takes_cuda_memory()
     }
 
     /// The host's device object; `None` for a framework without one.

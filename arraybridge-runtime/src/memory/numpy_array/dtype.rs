@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int};
 
-use numpy::npyffi::{NPY_TYPES, PY_ARRAY_API, PyArray_Descr};
+use numpy::npyffi::{self, NPY_TYPES, PY_ARRAY_API, PyArray_Descr, PyArray_Descr_fields};
 use numpy::{PyArrayDescr, PyArrayDescrMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -22,8 +22,7 @@ pub fn named_by(object: &Bound<'_, PyAny>) -> Option<DType> {
 #[inline]
 pub(super) fn known(py: Python<'_>, descr: &PyArray_Descr) -> Option<(DType, bool)> {
     let opposite = if cfg!(target_endian = "little") { b'>' } else { b'<' };
-    let swapped = descr.fields.byteorder == opposite as c_char;
-    let number = descr.fields.type_num;
+    let (swapped, number) = (fields(descr).byteorder == opposite as c_char, fields(descr).type_num);
     let dtype = match BY_NUMBER.get(number as usize).copied().flatten() {
         Some(dtype) => dtype,
         None if number < NPY_TYPES::NPY_USERDEF as c_int => return None,
@@ -32,10 +31,17 @@ pub(super) fn known(py: Python<'_>, descr: &PyArray_Descr) -> Option<(DType, boo
     Some((dtype, swapped && dtype.size() > 1))
 }
 
+/// The fields of a dtype's C structure.
+#[inline]
+fn fields(descr: &PyArray_Descr) -> &PyArray_Descr_fields {
+    // SAFETY: a dtype has these fields, and nobody changes them.
+    unsafe { &*npyffi::_PyDataType_GET_ITEM_DATA(descr) }
+}
+
 /// The element type of a dtype that ml_dtypes registered.
 fn of_ml_dtypes(py: Python<'_>, descr: &PyArray_Descr) -> Option<DType> {
     // SAFETY: a dtype's type object is a type, and lives as long as the dtype.
-    let class = unsafe { Bound::from_borrowed_ptr(py, descr.fields.typeobj.cast()) };
+    let class = unsafe { Bound::from_borrowed_ptr(py, fields(descr).typeobj.cast()) };
     let module = class.getattr(pyo3::intern!(py, "__module__")).ok()?;
     if module.cast::<PyString>().ok()?.to_str().ok()? != "ml_dtypes" {
         return None;

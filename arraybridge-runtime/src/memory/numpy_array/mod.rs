@@ -109,7 +109,7 @@ fn describe_in(array: &Bound<'_, PyUntypedArray>, view: &mut View) -> Option<()>
     let fields = fields(array);
     // SAFETY: an array has as many strides as extents, and its elements are in one allocation.
     unsafe {
-        view.set_axes(array.shape().iter().copied(), array.strides().iter().copied());
+        view.copy_axes(array.shape(), array.strides());
         view.set_elements(fields.data.cast(), dtype, DLDevice::CPU);
     }
     view.restrict(fields.flags & npyffi::NPY_ARRAY_WRITEABLE == 0);

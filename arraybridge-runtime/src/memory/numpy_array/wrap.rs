@@ -7,7 +7,7 @@ use dlpark::ffi::DLManagedTensorVersioned;
 use dlpark::{Managed, OpaqueContext};
 use ndarray::{Array, Dimension};
 use numpy::PyArrayDescr;
-use numpy::npyffi::{self, PY_ARRAY_API, PyArrayObject};
+use numpy::npyffi::{self, PY_ARRAY_API};
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -71,7 +71,11 @@ fn not_wrapped(view: &View) -> PyErr {
     })
 }
 
-/// A NumPy array that owns an array of Rust, or the exception that NumPy raises.
+/// The size in bytes of the arrays that are copied into memory of NumPy's. To make and to free a capsule takes as
+/// long.
+const COPIED: usize = 2048;
+
+/// A NumPy array that owns an array of Rust, or the exception that NumPy raises. A small array is copied.
 ///
 /// # Errors
 ///
@@ -81,6 +85,9 @@ pub fn own<T: Element, D: Dimension + 'static>(
     array: Array<T, D>,
 ) -> Result<PyResult<Bound<'_, PyAny>>, Array<T, D>> {
     let Some(descr) = builtin(py, T::DTYPE) else { return Err(array) };
+    if let Some(elements) = array.as_slice().filter(|elements| size_of_val(*elements) <= COPIED) {
+        return Ok(copied(py, descr, array.shape(), elements));
+    }
     // The strides go where there is room for them: a dimension has as many numbers.
     let (shape, mut strides) = (array.raw_dim(), array.raw_dim());
     for (bytes, stride) in strides.slice_mut().iter_mut().zip(array.strides()) {
@@ -91,6 +98,35 @@ pub fn own<T: Element, D: Dimension + 'static>(
     let strides = strides.slice().as_ptr().cast();
     // SAFETY: shape and strides describe the elements of the array, which the capsule owns.
     Ok(unsafe { new(py, descr, data, shape.slice(), strides, || capsule(py, array)) })
+}
+
+/// A NumPy array in NumPy's own memory, with elements in row-major order.
+fn copied<'py, T: Element>(
+    py: Python<'py>,
+    descr: Bound<'py, PyArrayDescr>,
+    shape: &[usize],
+    elements: &[T],
+) -> PyResult<Bound<'py, PyAny>> {
+    debug_assert_eq!(shape.iter().product::<usize>(), elements.len());
+    // SAFETY: NumPy takes over the dtype, which is that of the elements, and allocates as many of them. Nobody else
+    // has the new array.
+    unsafe {
+        let array = PY_ARRAY_API.PyArray_NewFromDescr(
+            py,
+            npyffi::get_type_object(py, npyffi::NpyTypes::PyArray_Type),
+            descr.into_ptr().cast(),
+            shape.len() as c_int,
+            shape.as_ptr().cast_mut().cast(),
+            ptr::null_mut(),
+            ptr::null_mut(),
+            0,
+            ptr::null_mut(),
+        );
+        let array = Bound::from_owned_ptr_or_err(py, array)?;
+        let data = (*npyffi::_PyArray_GET_ITEM_DATA(array.as_ptr().cast())).data;
+        data.cast::<T>().copy_from_nonoverlapping(elements.as_ptr(), elements.len());
+        Ok(array)
+    }
 }
 
 /// Makes a NumPy array of memory that `base` keeps alive. NumPy allocates an array without elements
@@ -148,7 +184,8 @@ unsafe fn new<'py>(
 unsafe fn clear_writeable(array: &Bound<'_, PyAny>) {
     // SAFETY: a NumPy array has flags, and nobody else reads them.
     unsafe {
-        (*array.as_ptr().cast::<PyArrayObject>()).fields.flags &= !npyffi::NPY_ARRAY_WRITEABLE;
+        (*npyffi::_PyArray_GET_ITEM_DATA(array.as_ptr().cast())).flags &=
+            !npyffi::NPY_ARRAY_WRITEABLE;
     }
 }
 

@@ -143,7 +143,7 @@ EXPORTED CUresult cuStreamAddCallback(CUstream handle, CUstreamCallback function
 {
     CALL
     NEED_STREAM(handle)
-    put("a callback", stream, {}, [=] { function(handle, CUDA_SUCCESS, data); }, true);
+    put("a callback", stream, {}, [=] { function(handle, CUDA_SUCCESS, data); }, By::HOST);
     return result(OK);
 }
 
@@ -151,7 +151,7 @@ EXPORTED CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void *dat
 {
     CALL
     NEED_STREAM(handle)
-    put("a host function", stream, {}, [=] { function(data); }, true);
+    put("a host function", stream, {}, [=] { function(data); }, By::HOST);
     return result(OK);
 }
 

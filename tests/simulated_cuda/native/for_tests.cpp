@@ -93,6 +93,6 @@ EXPORTED int simulated_work(const char *name, void *handle, int device, int coun
     if (!stream) return BAD_HANDLE;
     std::vector<Range> ranges;
     for (int i = 0; i < count; i++) ranges.push_back({start[i], end[i], writes[i] != 0});
-    put(name, stream, ranges, [=] { if (run) run(data); });
+    put(name, stream, ranges, [=] { if (run) run(data); }, run ? By::PYTHON : By::DEVICE);
     return OK;
 }

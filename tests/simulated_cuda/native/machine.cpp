@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <thread>
 
 namespace {
@@ -458,31 +459,38 @@ static void up_to_date(CUstream_st *stream)
             join(stream->clock, other->clock);
 }
 
-static int host_functions = 0; // that run now
-static thread_local int own_host_functions = 0;
+static int unlocked_work = 0; // that runs now
+static thread_local int own_unlocked_work = 0;
+
+static void run_unlocked(Operation &operation, const std::function<void()> &run)
+{
+    std::optional<DeviceWorks> works;
+    if (operation.by == By::HOST) {
+        Clock before = operation.clock;
+        before[operation.stream]--;
+        join(machine().host, before);
+    } else {
+        works.emplace();
+    }
+    operation.running = true; // holds up the work after it alone
+    unlocked_work++, own_unlocked_work++;
+    {
+        Unlocked unlocked;
+        run();
+    }
+    unlocked_work--, own_unlocked_work--;
+    operation.running = false;
+}
 
 static void perform(Operation &operation)
 {
     auto run = std::move(operation.run);
     operation.run = nullptr;
-    if (operation.is_host_function) {
-        // It may wait for another thread, and holds up the work after it alone.
-        Clock before = operation.clock;
-        before[operation.stream]--;
-        join(machine().host, before);
-        operation.running = true;
-        host_functions++, own_host_functions++;
-        {
-            Unlocked unlocked;
-            run();
-        }
-        host_functions--, own_host_functions--;
-    }
+    if (operation.by != By::DEVICE) run_unlocked(operation, run);
     auto &waiting = machine().streams[operation.stream]->waiting;
     waiting.erase(std::find(waiting.begin(), waiting.end(), &operation));
-    operation.running = false;
     operation.done = true;
-    if (!run || operation.is_host_function) return;
+    if (!run || operation.by != By::DEVICE) return;
     DeviceWorks works;
     run();
 }
@@ -509,10 +517,10 @@ static Operation *next_of(const Clock &wanted)
     return next;
 }
 
-// Waits a moment for a host function that another thread runs; false if there is none.
-static bool wait_for_host_functions()
+// Waits a moment for work that another thread does without the lock; false if there is none.
+static bool wait_for_unlocked_work()
 {
-    if (host_functions == own_host_functions) return false;
+    if (unlocked_work == own_unlocked_work) return false;
     Unlocked unlocked;
     pause_for(100);
     return true;
@@ -520,11 +528,11 @@ static bool wait_for_host_functions()
 
 static void perform_until(const Clock &wanted)
 {
-    Clock fixed = wanted; // a host function may put more work on streams
+    Clock fixed = wanted; // other threads may put more work on streams meanwhile
     for (;;) {
         if (Operation *next = next_of(fixed)) perform(*next);
         else if (is_done(fixed)) return;
-        else if (!wait_for_host_functions()) return;
+        else if (!wait_for_unlocked_work()) return;
     }
 }
 
@@ -616,15 +624,14 @@ static void start_impatience()
     }).detach();
 }
 
-void put(const std::string &name, CUstream_st *stream, std::vector<Range> ranges, std::function<void()> run,
-         bool is_host_function)
+void put(const std::string &name, CUstream_st *stream, std::vector<Range> ranges, std::function<void()> run, By by)
 {
     Machine &m = machine();
     up_to_date(stream);
     if (stream->clock.size() <= (size_t)stream->id) stream->clock.resize(stream->id + 1);
     uint32_t number = ++stream->clock[stream->id];
     m.operations.push_back({name, stream->id, number, m.next_call++, stream->clock, std::move(ranges), std::move(run),
-                            is_host_function, seconds(), false, false});
+                            by, seconds(), false, false});
     Operation &operation = m.operations.back();
     stream->waiting.push_back(&operation);
     trace("%s is put on stream %d", name.c_str(), stream->id);
@@ -723,7 +730,7 @@ static int query(const Clock &wanted)
         return OK;
     }
     Operation *next = next_of(fixed);
-    if (next && !(next->is_host_function && machine().patience)) perform(*next);
+    if (next && !(next->by == By::HOST && machine().patience)) perform(*next);
     return NOT_READY;
 }
 

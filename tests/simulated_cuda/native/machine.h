@@ -54,6 +54,9 @@ struct Range {
     bool writes;
 };
 
+// Who does a piece of work. The host and Python may wait for other threads, so they work without the machine's lock.
+enum class By { DEVICE, HOST, PYTHON };
+
 struct Operation {
     std::string name;
     int stream;
@@ -62,7 +65,7 @@ struct Operation {
     Clock clock;     // what comes before, and itself
     std::vector<Range> ranges;
     std::function<void()> run;
-    bool is_host_function; // its run tells the host that the work before it is done
+    By by; // its run by the host tells the host that the work before it is done
     double since;
     bool running, done;
 };
@@ -180,7 +183,7 @@ CUstream_st *stream_of(void *handle, int device); // null, with a violation, if 
 CUstream_st *new_stream(int device, unsigned flags, int priority);
 int destroy_stream(void *handle);
 void put(const std::string &name, CUstream_st *stream, std::vector<Range> ranges, std::function<void()> run,
-         bool is_host_function = false);
+         By by = By::DEVICE);
 int copy(void *to, const void *from, size_t bytes, void *stream, bool returns_early);
 int fill(void *to, int width, uint32_t value, size_t count, void *stream);
 void wait_for(CUstream_st *stream);

@@ -347,7 +347,7 @@ EXPORTED cudaError_t cudaStreamAddCallback(cudaStream_t handle, cudaStreamCallba
 {
     CALL
     NEED_STREAM(handle)
-    put("a callback", stream, {}, [=] { function(handle, cudaSuccess, data); }, true);
+    put("a callback", stream, {}, [=] { function(handle, cudaSuccess, data); }, By::HOST);
     return cudaSuccess;
 }
 
@@ -355,7 +355,7 @@ EXPORTED cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t functi
 {
     CALL
     NEED_STREAM(handle)
-    put("a host function", stream, {}, [=] { function(data); }, true);
+    put("a host function", stream, {}, [=] { function(data); }, By::HOST);
     return cudaSuccess;
 }
 

@@ -12,7 +12,7 @@ const VARIABLE: &str = "ARRAYBRIDGE_FRAMEWORKS";
 const START: &str = "# tables";
 const END: &str = "# end of tables";
 
-/// What the stubs say of a framework.
+/// The text about a framework in the stubs.
 struct Framework {
     name: String,
     title: String,

@@ -18,7 +18,7 @@ pub const DEVICE_VIEWS: [&str; 2] = ["DeviceView", "DeviceViewMut"];
 const RANKS: [&str; 9] = ["", "0", "1", "2", "3", "4", "5", "6", "D"];
 
 /// Takes types out of parentheses, and out of the invisible ones around what a `macro_rules!` macro was given.
-/// Those around bounds stay: `&(dyn A + B)` needs them.
+/// Parentheses around bounds stay: `&(dyn A + B)` needs them.
 pub struct Ungrouped;
 
 impl VisitMut for Ungrouped {

@@ -37,7 +37,7 @@ pub fn framework(reader: &Reader<'_>, section: &Section<'_>, table: &mut Entries
     }
 }
 
-/// Whether arrays are exchanged as NumPy arrays in both directions, so that they need no DLPack.
+/// Returns whether arrays are exchanged as NumPy arrays in both directions, so that they need no DLPack.
 fn takes_arrays(section: &Section<'_>, table: &Entries) -> bool {
     let op = table.table("import").and_then(|import| import.op("op"));
     section.has("to_numpy") && op.is_some_and(|op| op.any_uses("array"))

@@ -590,7 +590,7 @@ words! {
         /// Without `recording`, gradients are computed by such traces alone, so that operations on ordinary arrays
         /// are not recorded.
         "traced" "Traced",
-        /// As "traced", while a gradient is computed through the array. The dtype policy does not round it to integers.
+        /// Like "traced", while a gradient is computed through the array. The dtype policy does not round it to integers.
         "differentiated" "Differentiated",
         /// Of a reason: the array is wrapped by a transformation such as vmap, or spread over devices. The
         /// framework's operations work on it all the same.

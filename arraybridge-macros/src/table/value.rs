@@ -106,7 +106,7 @@ impl Entries {
         }
     }
 
-    /// Whether a key is true.
+    /// Returns whether a key is true.
     pub fn flag(&self, key: &str) -> bool {
         matches!(self.get(key), Some(Value::Flag(true)))
     }

@@ -656,7 +656,7 @@ class _Torch:
 
 
 class _Made:
-    """What a recorded call leaves for its derivative."""
+    """The values that a recorded call leaves for its derivative."""
 
     def __init__(self, form: Any, of_results: Sequence[bool], pull: Any) -> None:
         self.form, self.of_results, self.pull = form, tuple(of_results), pull

@@ -96,7 +96,7 @@ class _Copier:
         return value
 
     def _replace_global(self, name: str, value: Any, own: dict[str, Any]) -> Any:
-        """As `replace`, for a global name. Functions of other modules stay."""
+        """Do the same as `replace` for a global name. Functions of other modules stay."""
         _, function = _core._known(value) or (None, None)
         theirs = _globals_of(value if function is None else function)
         if theirs is None or theirs is own:
@@ -152,7 +152,7 @@ class _Copier:
         return builtins.__import__(name, scope, local, names, level) if found is None else found
 
     def _is_part(self, path: str) -> bool:
-        """Whether a module has a host module, is in one that has, or is a package of such."""
+        """Return whether a module has a host module, is in one that has, or contains one."""
         return any(_is_below(path, each) or _is_below(each, path) for each, _ in self._modules)
 
     def _counterpart(self, path: str) -> Any:
@@ -196,7 +196,7 @@ class _Copier:
 
 
 def _is_below(path: str, parent: str) -> bool:
-    """Whether a module is another one, or inside of it."""
+    """Return whether a module is another one, or inside of it."""
     return path == parent or path.startswith(f"{parent}.")
 
 

@@ -293,7 +293,7 @@ class _Receiver:
 
 
 class _Unraisable:
-    """What ``sys.unraisablehook`` takes."""
+    """The argument of ``sys.unraisablehook``."""
 
     err_msg = "Exception ignored in a function that observes conversions"
 

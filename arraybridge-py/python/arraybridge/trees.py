@@ -218,7 +218,7 @@ class _Walk:
         return visit(node, likeness) if likeness == "array" else self._of(node, likeness, visit)
 
     def _of(self, node: Any, likeness: str | None, visit: Callable[[Any, str], Any]) -> Any:
-        """What `mapped` returns for a node that is no array."""
+        """Return the result of `mapped` for a node that is no array."""
         opened = None
         if self.is_leaf is None or not self.is_leaf(node):
             opened = self._opened(node, likeness)

@@ -245,7 +245,7 @@ def _opened(data: Any) -> tuple[str, Any] | None:
 
 
 def _is_parted(data: Any) -> bool:
-    """Whether a function is called for an object part by part."""
+    """Return whether a function is called for an object part by part."""
     wrapper = _find(type(data))
     return wrapper is not None and (
         wrapper.apply is not None or _has_parts(_array_in(wrapper, data))
@@ -253,7 +253,7 @@ def _is_parted(data: Any) -> bool:
 
 
 def _has_parts(array: Any) -> bool:
-    """Whether an array inside an object is itself an object that is taken apart."""
+    """Return whether an array inside an object is itself an object that is taken apart."""
     inner = None if array is None else _find(type(array))
     return inner is not None and inner.apply is not None
 
@@ -356,7 +356,7 @@ def _keep(keep: Any) -> str | None:
 
 
 def _converted(data: Any, target: Any, device: Any, copy: Any, dtype: Any, keep: Any) -> Any:
-    """What `convert` does with an object, if `keep` or the object asks for more than an array."""
+    """Convert an object, if `keep` or the object asks for more than an array."""
     keep = _keep(keep)
     options = {"device": device, "copy": copy, "dtype": dtype}
     wrapper = _find(type(data))
@@ -386,7 +386,7 @@ def _kept(data: Any, target: Any, options: dict[str, Any], keep: str) -> Any:
 
 
 def _explained(data: Any, target: Any, device: Any, copy: Any, dtype: Any, keep: Any) -> Any:
-    """What `explain` says of an object that means more than its elements."""
+    """Explain the conversion of an object that means more than its elements."""
     wrapper, options = _find(type(data)), {"device": device, "copy": copy, "dtype": dtype}
     assert wrapper is not None
     array = _array_in(wrapper, data)

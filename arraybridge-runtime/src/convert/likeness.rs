@@ -61,7 +61,7 @@ pub fn is_registered_numpy(data: &Bound<'_, PyAny>) -> bool {
 ///
 /// # Errors
 ///
-/// As [`wrapper::opened`].
+/// The errors of [`wrapper::opened`].
 pub(super) fn wrapped<'py>(data: &Bound<'py, PyAny>) -> Result<Option<wrapper::NameAndArray<'py>>> {
     if !is_wrapper(data) {
         return Ok(None);
@@ -75,7 +75,7 @@ pub(super) fn wrapped<'py>(data: &Bound<'py, PyAny>) -> Result<Option<wrapper::N
 ///
 /// # Errors
 ///
-/// As [`wrapper::opened`].
+/// The errors of [`wrapper::opened`].
 pub(super) fn inside<'py>(data: &Bound<'py, PyAny>) -> Result<Option<Bound<'py, PyAny>>> {
     Ok(wrapped(data)?.and_then(|(_, array)| array))
 }

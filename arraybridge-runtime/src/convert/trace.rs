@@ -166,7 +166,7 @@ thread_local! {
 ///
 /// # Errors
 ///
-/// Those of `body`.
+/// The errors of `body`.
 pub fn gathered<T>(
     body: impl FnOnce() -> PyResult<T>,
 ) -> PyResult<(T, Vec<Record>, Option<Moment>)> {

@@ -19,7 +19,7 @@ pub(super) fn is_registered(class: &Bound<'_, PyType>) -> bool {
 ///
 /// # Errors
 ///
-/// What the function raises that the class was registered with.
+/// Any exception of the function that the class was registered with.
 #[cold]
 pub(super) fn opened<'py>(data: &Bound<'py, PyAny>) -> Result<Option<NameAndArray<'py>>> {
     let wrappers = data.py().import(intern!(data.py(), "arraybridge.wrappers"))?;

@@ -127,7 +127,7 @@ impl<'a, 'py> Call<'a, 'py> {
     ///
     /// # Errors
     ///
-    /// As [`Finder::find`]; what reading raises.
+    /// The errors of [`Finder::find`]; what reading raises.
     #[cold]
     pub fn find_cut_arrays(&mut self) -> Result<()> {
         self.find(true)?;

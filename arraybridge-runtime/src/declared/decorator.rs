@@ -1,4 +1,4 @@
-//! What the decorators of the package call.
+//! The functions that the package's decorators call.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

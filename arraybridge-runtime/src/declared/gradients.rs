@@ -13,7 +13,7 @@ use crate::interpreter::error::Result;
 ///
 /// # Errors
 ///
-/// What the function raises, what `convert` raises, and `NotDifferentiableError`.
+/// Any exception that the function raises, what `convert` raises, and `NotDifferentiableError`.
 #[cold]
 pub fn call<'py>(
     definition: &Definition,

@@ -51,7 +51,7 @@ impl<'py> Call<'_, 'py> {
     ///
     /// # Errors
     ///
-    /// As [`finish`](Self::finish), and what the step returns.
+    /// The errors of [`finish`](Self::finish), and what the step returns.
     #[inline]
     pub fn finish_as(
         &self,

@@ -57,7 +57,7 @@ impl<'py> Call<'_, 'py> {
     ///
     /// # Errors
     ///
-    /// What the parts of the call raise, and what cannot be put together.
+    /// Any exception that the parts of the call raise, and what cannot be put together.
     #[inline]
     pub fn in_parts(
         &self,
@@ -97,7 +97,7 @@ impl<'py> Call<'_, 'py> {
     ///
     /// # Errors
     ///
-    /// What the function raises that the class was registered with; what cannot be kept, where that is an error.
+    /// Any exception of the function that the class was registered with; what cannot be kept, where that is an error.
     #[inline]
     pub fn rewrapped(
         &self,

@@ -26,7 +26,7 @@ pub struct Cleared {
 ///
 /// # Errors
 ///
-/// What `body` raises in the end, and what [`clear_all`] raises.
+/// Any exception that `body` raises in the end, and what [`clear_all`] raises.
 #[inline]
 pub fn with_room<T>(
     py: Python<'_>,

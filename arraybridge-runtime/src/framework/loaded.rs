@@ -240,7 +240,7 @@ impl<'py> Loaded<'py> {
     ///
     /// # Errors
     ///
-    /// What the framework raises.
+    /// Any exception that the framework raises.
     pub fn stated_dtype(self, data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         if let Some(dtype_of) = &self.framework.dtype_of {
             return dtype_of.call(self, [data]);
@@ -258,7 +258,7 @@ impl<'py> Loaded<'py> {
     ///
     /// # Errors
     ///
-    /// What the framework raises, and a `TypeError` if it exports no array of a known dtype.
+    /// Any exception that the framework raises, and a `TypeError` if it exports no array of a known dtype.
     #[cold]
     pub fn described(self, data: &Bound<'py, PyAny>) -> PyResult<(DType, Dims<usize>)> {
         let by_dlpack = |export: &Export| {

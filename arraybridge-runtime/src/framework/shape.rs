@@ -25,7 +25,7 @@ static IS_SPECIAL: LazyLock<bool> = LazyLock::new(|| {
 ///
 /// # Errors
 ///
-/// What the object raises, and what the framework raises when it is set up.
+/// Any exception that the object raises, and what the framework raises when it is set up.
 pub fn object<'py>(array: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     if *IS_SPECIAL && let Some(shape) = by_table(array)? {
         return Ok(shape);
@@ -71,7 +71,7 @@ fn exported<'py>(array: &Bound<'py, PyAny>, error: PyErr) -> PyResult<Bound<'py,
 ///
 /// # Errors
 ///
-/// What the object raises, and a `TypeError` for a length that a trace does not know.
+/// Any exception that the object raises, and a `TypeError` for a length that a trace does not know.
 pub fn read(array: &Bound<'_, PyAny>) -> PyResult<Dims<usize>> {
     if let Some(array) = numpy_array::array(array) {
         return Ok(array.shape().into());

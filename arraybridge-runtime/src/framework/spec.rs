@@ -19,7 +19,7 @@ pub use crate::host::layout::Strides;
 pub struct Op<const N: usize> {
     /// The expression as it is written in the table, for messages.
     pub source: &'static str,
-    /// Whether the expression uses each of the names in scope.
+    /// For each of the names in scope, true if the expression uses it.
     pub uses: [bool; N],
     /// The compiled expression, of the module and of the names in scope.
     pub call: for<'py> fn(&Bound<'py, PyAny>, Scope<'_, 'py, N>) -> Outcome<'py>,

@@ -104,7 +104,7 @@ impl<'a, 'py> Container<'a, 'py> {
     ///
     /// # Errors
     ///
-    /// As [`items`](Self::items).
+    /// The errors of [`items`](Self::items).
     #[cfg(feature = "package")]
     pub fn names(&self) -> PyResult<Vec<String>> {
         let places = self.places()?.into_iter().enumerate();

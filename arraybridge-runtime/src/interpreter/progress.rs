@@ -50,7 +50,7 @@ impl<'py> Progress<'py> {
     ///
     /// # Errors
     ///
-    /// What the bar raises.
+    /// Any exception that the bar raises.
     pub fn step_bytes(&self, count: usize, done: usize, total: usize) -> PyResult<()> {
         if let Some(bar) = &self.0 {
             let tools = bar.py().import("arraybridge._tools.progress")?;

@@ -266,7 +266,7 @@ fn variable(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
 }
 
 /// The names of a policy's parts, and its range.
-type Parts = (&'static str, &'static str, &'static str, Option<(i64, i64)>);
+type PolicyNames = (&'static str, &'static str, &'static str, Option<(i64, i64)>);
 
 /// Returns the parts of a policy, which the context variable holds. What is not given is that of the context in a block
 /// that is being opened, and otherwise that of the package.
@@ -282,7 +282,7 @@ pub fn _policy(
     narrow: Option<&Bound<'_, PyAny>>,
     range: Option<&Bound<'_, PyAny>>,
     is_opened: bool,
-) -> Result<Parts> {
+) -> Result<PolicyNames> {
     let base = match is_opened {
         true => Policy::default_of_context(py),
         false => Policy::default(),

@@ -47,7 +47,7 @@ impl Range {
     ///
     /// # Errors
     ///
-    /// As [`cast::cast`].
+    /// The errors of [`cast::cast`].
     pub fn cast(
         self,
         py: Python<'_>,

@@ -15,7 +15,7 @@ use crate::memory::view::Dims;
 ///
 /// # Errors
 ///
-/// As [`convert::convert_to`]; what the framework raises.
+/// The errors of [`convert::convert_to`]; what the framework raises.
 pub fn permuted<'py>(array: &Bound<'py, PyAny>, order: &[usize]) -> Result<Bound<'py, PyAny>> {
     if order.iter().enumerate().all(|(index, axis)| index == *axis) {
         return Ok(array.clone());
@@ -30,7 +30,7 @@ pub fn permuted<'py>(array: &Bound<'py, PyAny>, order: &[usize]) -> Result<Bound
 ///
 /// # Errors
 ///
-/// As [`permuted`].
+/// The errors of [`permuted`].
 pub fn reshaped<'py>(array: &Bound<'py, PyAny>, lengths: &[usize]) -> Result<Bound<'py, PyAny>> {
     rearranged(array, &["reshape"], lengths, |_| Some(lengths.into()))
 }

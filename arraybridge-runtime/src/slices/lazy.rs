@@ -14,7 +14,7 @@ use crate::memory::view::Dims;
 ///
 /// # Errors
 ///
-/// What its import raises.
+/// Any exception that its import raises.
 pub fn module(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
     py.import(intern!(py, "arraybridge._lazy"))
 }
@@ -24,7 +24,7 @@ pub fn module(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
 ///
 /// # Errors
 ///
-/// What Python raises.
+/// Any exception that Python raises.
 pub fn stand_in<'py>(object: &Bound<'py, PyAny>) -> Result<Option<Bound<'py, PyAny>>> {
     if detect::class_of(object).is_some() {
         return Ok(None);
@@ -37,7 +37,7 @@ pub fn stand_in<'py>(object: &Bound<'py, PyAny>) -> Result<Option<Bound<'py, PyA
 ///
 /// # Errors
 ///
-/// What the object raises.
+/// Any exception that the object raises.
 pub fn read<'py>(
     object: &Bound<'py, PyAny>,
     index: &Bound<'py, PyAny>,
@@ -49,7 +49,7 @@ pub fn read<'py>(
 ///
 /// # Errors
 ///
-/// What the object raises.
+/// Any exception that the object raises.
 pub fn rows(object: &Bound<'_, PyAny>) -> Result<usize> {
     Ok(module(object.py())?.call_method1("rows", (object,))?.extract()?)
 }

@@ -60,7 +60,7 @@ impl<'a, 'py> Sink<'a, 'py> {
     ///
     /// # Errors
     ///
-    /// As [`write`](Self::write).
+    /// The errors of [`write`](Self::write).
     pub fn write_whole(&self, array: &Bound<'py, PyAny>) -> Result<()> {
         let shape = shape::of(array).unwrap_or_default();
         let whole = shape.iter().map(|_| PySlice::full(array.py()).into_any());
@@ -71,7 +71,7 @@ impl<'a, 'py> Sink<'a, 'py> {
     ///
     /// # Errors
     ///
-    /// As [`write`](Self::write).
+    /// The errors of [`write`](Self::write).
     pub fn write_row(&self, slice: &Bound<'py, PyAny>, count: usize, at: usize) -> Result<()> {
         let shape = shape::of(slice).unwrap_or_default();
         let whole: Dims<usize> = iter::once(count).chain(shape).collect();
@@ -105,7 +105,7 @@ impl<'a, 'py> Sink<'a, 'py> {
     ///
     /// # Errors
     ///
-    /// What `write` returns.
+    /// The errors of `write`.
     pub fn take(
         &self,
         result: Bound<'py, PyAny>,
@@ -129,7 +129,7 @@ impl<'a, 'py> Sink<'a, 'py> {
     ///
     /// # Errors
     ///
-    /// As [`take`](Self::take) and [`write`](Self::write).
+    /// The errors of [`take`](Self::take) and [`write`](Self::write).
     pub fn write_slice(
         &self,
         layout: &Layout,
@@ -153,7 +153,7 @@ impl<'a, 'py> Sink<'a, 'py> {
     ///
     /// # Errors
     ///
-    /// What building the tuple raises.
+    /// Any exception that building the tuple raises.
     pub fn merged(&self, results: Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
         let written = written(results.py())?;
         let Some(tuple) = plain_tuple(&results) else { return Ok(written) };
@@ -177,7 +177,7 @@ impl<'a, 'py> Sink<'a, 'py> {
     ///
     /// # Errors
     ///
-    /// What building the tuple raises.
+    /// Any exception that building the tuple raises.
     pub fn settle(&self, result: Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
         let written = written(result.py())?;
         if result.is(&written) {

@@ -26,7 +26,7 @@ pub trait Stack<'py> {
     ///
     /// # Errors
     ///
-    /// What reading a slice raises, and what the visit returns.
+    /// Any exception that reading a slice raises, and what the visit returns.
     fn each(&self, visit: &mut VisitSlice<'_, 'py>) -> Result<()>;
 }
 

@@ -88,7 +88,7 @@ def make(name: str, array: numpy.ndarray, place: str = "host") -> Any:
 
 
 def stays(name: str, array: numpy.ndarray, place: str) -> bool:
-    """Whether the framework keeps such an array there. TensorFlow has int32 on the host."""
+    """Return whether the framework keeps such an array there. TensorFlow has int32 on the host."""
     if name != "tensorflow" or place == "host":
         return True
     return "GPU" in make(name, array, place).backing_device

@@ -55,7 +55,7 @@ class Pair:
         return "export.op" if self.checked.exports() else "to_numpy"
 
     def takes(self, table: Table, native: numpy.ndarray) -> bool:
-        """Whether arrays of a framework can have the dtype and the shape."""
+        """Return whether arrays of a framework can have the dtype and the shape."""
         least, most = table.get("ndim", [0, 64])
         dtype = str(native.dtype)
         if dtype not in table.dtypes or dtype in missing(table):
@@ -317,7 +317,7 @@ def cases(checked: Table, other: Table) -> Iterator[tuple[str, str, Callable[[],
 
 
 def has(table: Table, dtype: str) -> bool:
-    """Whether the installed version has the dtype. ``claims`` reports what is missing."""
+    """Return whether the installed version has the dtype. ``claims`` reports what is missing."""
     try:
         table.dtype(dtype)
     except Exception:

@@ -78,7 +78,7 @@ def layouts(name: str) -> Iterator[tuple[str, tuple[int, ...], Callable[[Any], A
 
 
 def has(name: str, dtype: str) -> bool:
-    """Whether the framework's own functions keep the dtype."""
+    """Return whether the framework's own functions keep the dtype."""
     return name != "pyclesperanto" or dtype in COMMON
 
 
@@ -106,7 +106,7 @@ def check_pair(source: End, target: End, device: str | None) -> int:
 
 
 def refusal_is_wrong(target: str, dtype: str, layout: str) -> bool:
-    """Whether arrays of the target can have the dtype and the layout."""
+    """Return whether arrays of the target can have the dtype and the layout."""
     return has(target, dtype) and not (target == "pyclesperanto" and layout in ("scalar", "empty"))
 
 

@@ -175,7 +175,7 @@ def check_slices(table: Table) -> str | None:
 
 
 def check_kept(table: Table) -> str | None:
-    """What an array in memory of the framework's own exports outlives the array."""
+    """Check that the export of an array in the framework's own memory outlives the array."""
     if table.name in KNOWN or table.get("memory") == "accelerator":
         return None
     native = sample(table.plain_dtype(), (*(1,) * (table.get("ndim", [0, 1])[0] - 1), 5000))
@@ -318,7 +318,7 @@ def check_align(table: Table) -> str | None:
 
 
 def check_immutable(table: Table) -> str | None:
-    """Whether a write changes memory that others see."""
+    """Check whether a write changes memory that others see."""
     array, native = some(table)
     has_export = table.uses_dlpack(str(native.dtype), "export")
     # The capsule keeps the memory that the array has now.
@@ -394,7 +394,7 @@ def check_strides(table: Table, kind: str) -> str | None:
 
 
 def imports_share(table: Table) -> bool:
-    """Whether the import shares memory of the plainest kind. If not, `import.shares` is wrong."""
+    """Check that the import shares the plainest memory. If not, `import.shares` is wrong."""
     native = flat(table)
     return table.address(table.bring(native)) == native.ctypes.data
 
@@ -747,7 +747,7 @@ def plain(dtype: str) -> numpy.ndarray:
 
 
 def expected_of(op: str, native: numpy.ndarray, low: Any, high: Any) -> numpy.ndarray:
-    """What NumPy makes of it."""
+    """Return the NumPy array of it."""
     kind = native.dtype.type
     functions: dict[str, Callable[[], Any]] = {
         "min": native.min,

@@ -30,7 +30,7 @@ def _parsed(op: str) -> ast.expr:
 
 
 def fault(op: str, names: Collection[str]) -> str | None:
-    """What is wrong with an op that can use some names; None if nothing is."""
+    """Return the mistake in an op that can use some names; None if there is none."""
     try:
         tree = _parsed(op)
     except SyntaxError as error:
@@ -45,7 +45,7 @@ def fault(op: str, names: Collection[str]) -> str | None:
 
 
 def uses(op: str, name: str) -> bool:
-    """Whether an op uses a name of its scope."""
+    """Return whether an op uses a name of its scope."""
     found = ast.walk(_parsed(op))
     return any(isinstance(node, ast.Name) and node.id == name for node in found)
 

@@ -135,13 +135,13 @@ class Table:
         return self.evaluate("dtype", self.get("dtype", f"module.{theirs}"), name=theirs)
 
     def dtype_of(self, array: Any) -> Any:
-        """What the framework says is the dtype of an array; None if it says nothing."""
+        """Return the dtype of an array by the framework's word; None if it says nothing."""
         if self.get("dtype_of"):
             return self.run("dtype_of", data=array)
         return getattr(array, "dtype", None)
 
     def uses(self, key: str, name: str) -> bool:
-        """Whether an op of a key uses a name."""
+        """Return whether an op of a key uses a name."""
         op = self.get(key, [])
         return any(ops.uses(each, name) for each in ([op] if isinstance(op, str) else op))
 
@@ -163,7 +163,7 @@ class Table:
         return self.run(key, **scope)
 
     def uses_dlpack(self, dtype: str, way: str) -> bool:
-        """Whether the table's import or export has the dtype: ``way`` is "import" or "export"."""
+        """Return whether the dtype goes by DLPack: ``way`` is "import" or "export"."""
         without = [*self.get("no_dlpack", []), *self.get(f"{way}.no_dlpack", [])]
         has = self.get("import") is not None if way == "import" else self.exports()
         return has and dtype not in without
@@ -179,12 +179,12 @@ class Table:
         return "export.op" if exported else "to_numpy"
 
     def imports_host_memory(self) -> bool:
-        """Whether the import takes memory of the host."""
+        """Return whether the import takes memory of the host."""
         devices = self.get("import.devices")
         return devices is None or not {"cpu", 1}.isdisjoint(devices)
 
     def exports(self) -> bool:
-        """Whether arrays are exported: a framework that imports by DLPack exports by it too."""
+        """Return whether arrays are exported, as they are if the framework imports by DLPack."""
         if self.get("export") is not None:
             return True
         has_no_dlpack = self.uses("import.op", "array") and self.get("to_numpy") is not None
@@ -220,7 +220,7 @@ class Table:
         return None if self.get("import.shares", True) else self.make(native)
 
     def upload(self, native: numpy.ndarray) -> Any:
-        """What ``from_numpy`` makes of an array."""
+        """Make the framework's array of a NumPy array, by ``from_numpy``."""
         place = None if self.get("memory") != "accelerator" else 0
         dtype = self.dtype(str(native.dtype))
         made = self.run("from_numpy", data=native, dtype=dtype, device=self.device(place))
@@ -238,11 +238,11 @@ class Table:
         return self.run("export.op", data=array, stream=None, version=(1, 0))
 
     def export(self, array: Any) -> Exported:
-        """What the framework's own export describes."""
+        """Return the description by the framework's own export."""
         return exported(self.capsule(array))
 
     def shape_of(self, array: Any) -> tuple[int, ...] | None:
-        """What the framework says is the shape of an array; None if it says nothing."""
+        """Return the shape of an array by the framework's word; None if it says nothing."""
         try:
             found = self.run("shape_of", data=array) if self.get("shape_of") else array.shape
             return tuple(found)
@@ -358,7 +358,7 @@ def aligned_copy(array: numpy.ndarray) -> numpy.ndarray:
 
 
 def producer(array: numpy.ndarray) -> Any:
-    """What an import takes: the array, or a stand-in for the dtypes that NumPy does not export."""
+    """Return what an import takes: the array, or a stand-in if NumPy does not export the dtype."""
     return array if str(array.dtype) in STANDARD else Producer(array)
 
 

@@ -259,7 +259,7 @@ class ArrayLibrary:
 
     @property
     def imports_dlpack(self) -> bool:
-        """Whether the framework takes memory of others that DLPack describes."""
+        """Return whether the framework takes memory of others that DLPack describes."""
         return self.name not in ("numpy", "pyclesperanto")
 
     supports_dlpack = imports_dlpack

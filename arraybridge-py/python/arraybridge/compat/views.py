@@ -1,4 +1,4 @@
-"""What the original package keeps about each framework, read from the table of this one."""
+"""The facts that the original package keeps about each framework, read from this one's table."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ pub struct FoundObjects<'py> {
 ///
 /// # Errors
 ///
-/// What its import raises.
+/// Any exception that its import raises.
 pub fn wrappers(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
     py.import(intern!(py, "arraybridge.wrappers"))
 }
@@ -35,7 +35,7 @@ pub fn wrappers(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
 ///
 /// # Errors
 ///
-/// What the object raises.
+/// Any exception that the object raises.
 #[cold]
 pub fn is_parted(value: &Bound<'_, PyAny>) -> Result<bool> {
     if !convert::is_wrapper(value) {

@@ -394,7 +394,7 @@ impl<'py> ArgumentSlot<'py> {
     ///
     /// # Errors
     ///
-    /// What reading raises.
+    /// Any exception that reading raises.
     pub fn loaded(&self) -> Result<ArgumentSlot<'py>> {
         let Some(lazy) = &self.lazy else { return Ok(self.clone()) };
         let whole = lazy::read(lazy, PyEllipsis::get(lazy.py()).as_any())?;

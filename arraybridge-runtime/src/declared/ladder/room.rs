@@ -18,7 +18,7 @@ pub struct Room {
 }
 
 /// A call that is compared with those of a room: what calls have in common if they are alike.
-pub(super) struct Compared<'a, 'py> {
+pub(super) struct CallRoom<'a, 'py> {
     room: &'a Room,
     traits: Bound<'py, PyAny>,
 }
@@ -40,10 +40,10 @@ impl Room {
         &self,
         py: Python<'py>,
         arguments: impl PyCallArgs<'py>,
-    ) -> Option<Compared<'_, 'py>> {
+    ) -> Option<CallRoom<'_, 'py>> {
         let read = || py.import("arraybridge._room")?.getattr("traits")?.call1(arguments);
         let traits = attempt(py, read())?;
-        (!traits.is_none()).then_some(Compared { room: self, traits })
+        (!traits.is_none()).then_some(CallRoom { room: self, traits })
     }
 
     /// Visits what is known, for the garbage collector.
@@ -56,8 +56,8 @@ impl Room {
     }
 }
 
-impl<'py> Compared<'_, 'py> {
-    /// What a method of the function's `Room` returns.
+impl<'py> CallRoom<'_, 'py> {
+    /// The result of a method of the function's `Room`.
     fn ask(&self, method: &str, arguments: impl PyCallArgs<'py>) -> Option<Bound<'py, PyAny>> {
         let py = self.traits.py();
         let ask = || {

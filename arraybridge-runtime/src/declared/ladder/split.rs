@@ -6,7 +6,7 @@ use pyo3::types::{PySet, PyTuple};
 
 use super::gathered::Gathered;
 use super::join::undeclared;
-use super::room::Compared;
+use super::room::CallRoom;
 use super::{RungFailure, release};
 use crate::declared::arguments::{ArgumentSlots, ArrayVersions};
 use crate::declared::call::{AttemptOptions, Call, FailedAttempt};
@@ -65,7 +65,7 @@ pub(super) fn split<'py>(
     let versions = ArrayVersions::default();
     let mut parts = SplitCall { accelerator, call, slots, axis, results, lengths, versions };
     let compared = lead.compared(call, slots);
-    let longest = match compared.as_ref().and_then(Compared::part) {
+    let longest = match compared.as_ref().and_then(CallRoom::part) {
         Some(part) => part.min(half(extent)),
         None => lead.first_part(),
     };
@@ -110,7 +110,7 @@ impl CutLead {
         self,
         call: &'a Call<'_, 'py>,
         slots: &ArgumentSlots<'py>,
-    ) -> Option<Compared<'a, 'py>> {
+    ) -> Option<CallRoom<'a, 'py>> {
         let py = call.py;
         let (mut arrays, mut places) = (Vec::new(), Vec::new());
         for (index, slot) in slots.iter().enumerate() {

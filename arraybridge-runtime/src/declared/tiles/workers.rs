@@ -23,7 +23,7 @@ pub(super) const AHEAD: usize = 2;
 ///
 /// # Errors
 ///
-/// What `cut` and `take` return.
+/// The errors of `cut` and `take`.
 pub(super) fn run<'py>(
     call: &Call<'_, 'py>,
     count: usize,

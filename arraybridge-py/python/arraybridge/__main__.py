@@ -186,8 +186,9 @@ def _check_stub(parser: argparse.ArgumentParser, module: ModuleType, file: str) 
         parser.error(f"the stub cannot be read: {error}")
     if there == (wanted := stub(module)):
         return 0
-    lines = (text.splitlines(keepends=True) for text in (there, wanted))
-    sys.stdout.writelines(difflib.unified_diff(*lines, file, f"{module.__name__}, as it is now"))
+    before, now = (text.splitlines(keepends=True) for text in (there, wanted))
+    name = f"{module.__name__}, as it is now"
+    sys.stdout.writelines(difflib.unified_diff(before, now, file, name))
     command = f"python -m arraybridge stubs {module.__name__} > {file}"
     print(f"{file} is stale; write it again: {command}", file=sys.stderr)
     return 1

@@ -73,7 +73,8 @@ def about(function: Any) -> tuple[Any, int, str, int]:
     arrays.
     """
     binding = 0
-    for number, method in enumerate((classmethod, staticmethod), 1):
+    methods: tuple[Any, ...] = (classmethod, staticmethod)
+    for number, method in enumerate(methods, 1):
         if isinstance(function, method):
             function, binding = function.__func__, number
             break

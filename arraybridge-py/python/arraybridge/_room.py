@@ -88,7 +88,7 @@ def traits(
     walk = _Walk(places)
     try:
         found = tuple((shape, _leaf(kind), _leaf(dtype)) for shape, kind, dtype in arrays)
-        given = (*enumerate(args), *(kwargs or {}).items())
+        given: list[tuple[int | str, Any]] = [*enumerate(args), *(kwargs or {}).items()]
         return found, tuple((key, walk.argument(key, value)) for key, value in given)
     except Exception:
         return None

@@ -43,8 +43,11 @@ def test_a_threads_stream_waits_for_the_streams_that_it_was_left_to(framework):
         gc.collect()
     # It is entered from another stream, and its pool hands out what the side stream still reads.
     with ab.thread_stream():
-        other = x * 3
-        assert arrays.address(other) == at
+        # Other tests may have left memory in the pool, too.
+        others = [x * 3]
+        while arrays.address(others[-1]) != at and len(others) < 1000:
+            others.append(x * 3)
+        assert arrays.address(others[-1]) == at
     np.testing.assert_array_equal(arrays.host(z), VALUES * 2 + 1)
 
 

@@ -13,6 +13,7 @@ import statistics
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import arraybridge as ab
 import numpy as np
@@ -71,11 +72,8 @@ def main() -> None:
                     if number < threads:
                         rates[name, threads, turn, number] = rate(function, image)
 
-    workers = [threading.Thread(target=work, args=(number,)) for number in range(2)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(work, range(2)))
     state = "on" if getattr(sys, "_is_gil_enabled", lambda: True)() else "off"
     print(f"CPython {sys.version.split()[0]}, GIL {state}: two threads / one thread")
     for name in FUNCTIONS:

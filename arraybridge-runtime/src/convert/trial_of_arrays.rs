@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use super::available::not_imported;
+use super::slot::Opened;
 use super::source::open_host;
 use super::trials::{Lie, STACK, from_numpy, importer, sample, stack, wrong_table};
 use super::{errors, import};
@@ -65,7 +66,7 @@ fn compare_copy(loaded: Loaded<'_>, dtype: DType) -> Result<()> {
         let (one, other) = (open_host(&array)?, open_host(&copied)?);
         let shares = match one.private {
             false => one.source.view().data() == other.source.view().data(),
-            true => !framework.immutable && follows(&array, &copied)?,
+            true => !framework.immutable && follows((&array, &one), (&copied, &other))?,
         };
         let view = other.source.view();
         let is_same = view.dtype() == dtype
@@ -89,21 +90,22 @@ fn compare_copy(loaded: Loaded<'_>, dtype: DType) -> Result<()> {
 }
 
 /// Returns whether a write to an array changes its copy. Where NumPy gets copies of both, their addresses tell nothing.
-fn follows(array: &Bound<'_, PyAny>, copied: &Bound<'_, PyAny>) -> Result<bool> {
+/// Each comes with what NumPy got of it before.
+fn follows(
+    (array, opened): (&Bound<'_, PyAny>, &Opened),
+    (copied, before_copied): (&Bound<'_, PyAny>, &Opened),
+) -> Result<bool> {
     let py = array.py();
-    let read = |array: &Bound<'_, PyAny>| -> Result<Vec<u8>> {
-        cast::bytes_of(py, &open_host(array)?.source)
-    };
-    let before = [read(array)?, read(copied)?];
-    let ndim = open_host(array)?.source.view().ndim();
-    let first = PyTuple::new(py, vec![0; ndim])?;
+    let bytes = |opened: &Opened| cast::bytes_of(py, &opened.source);
+    let before = [bytes(opened)?, bytes(before_copied)?];
+    let first = PyTuple::new(py, vec![0; opened.source.view().ndim()])?;
     for value in [0, 1] {
         // Where an array takes no values by an index, nothing can be told.
         if attempt(py, array.set_item(&first, value)).is_none() {
             return Ok(false);
         }
-        if read(array)? != before[0] {
-            return Ok(read(copied)? != before[1]);
+        if bytes(&open_host(array)?)? != before[0] {
+            return Ok(bytes(&open_host(copied)?)? != before[1]);
         }
     }
     Ok(false)

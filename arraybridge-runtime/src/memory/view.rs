@@ -1,7 +1,5 @@
 //! The description of an array's memory.
 
-use std::mem::{MaybeUninit, transmute_copy};
-
 use dlpark::ffi::{DLDevice, DLDeviceType};
 
 use crate::host::dtype::{DType, Kind};
@@ -305,20 +303,13 @@ const INLINE: usize = 6;
 
 /// A few numbers are copied one by one: a call of `memcpy` costs more.
 #[inline]
-fn dims_of<T: Copy>(numbers: &[T]) -> Dims<T> {
+fn dims_of<T: Copy + Default>(numbers: &[T]) -> Dims<T> {
     if numbers.len() > INLINE {
         return Dims::from_slice(numbers);
     }
-    let mut room = [const { MaybeUninit::<T>::uninit() }; INLINE];
-    for (place, number) in room.iter_mut().zip(numbers) {
-        place.write(*number);
-    }
-    // SAFETY: so many numbers were written. An array of uninitialized numbers has the layout of an uninitialized
-    // array.
-    unsafe {
-        let room = transmute_copy::<_, MaybeUninit<[T; INLINE]>>(&room);
-        Dims::from_buf_and_len_unchecked(room, numbers.len())
-    }
+    let mut room = [T::default(); INLINE];
+    room.iter_mut().zip(numbers).for_each(|(place, number)| *place = *number);
+    Dims::from_buf_and_len(room, numbers.len())
 }
 
 /// Replaces the numbers in `dims`. The capacity is checked once, and not for each number.

@@ -311,11 +311,14 @@ pub fn _configure(
 ) -> Result<(&'static str, &'static str, &'static str, Option<bool>)> {
     let (before, copies) = (configured::policy(), trace::set_by_configure());
     let policy = Policy::from_py(dtype_conversion, scaling, before)?;
+    let is_given = [dtype_conversion, scaling, narrow].iter().any(Option::is_some);
     let narrow = narrow.map(narrow_named).transpose()?.unwrap_or(policy.narrow);
     if let Some((copy,)) = copy {
         trace::set_copy(copy);
     }
-    configured::set_policy(Policy { narrow, ..policy });
+    if is_given {
+        configured::set_policy(Policy { narrow, ..policy });
+    }
     let (conversion, scaling, narrow) = before.names();
     Ok((conversion, scaling, narrow, copies))
 }

@@ -108,21 +108,9 @@ fn copied<'py, T: Element>(
     elements: &[T],
 ) -> PyResult<Bound<'py, PyAny>> {
     debug_assert_eq!(shape.iter().product::<usize>(), elements.len());
-    // SAFETY: NumPy takes over the dtype, which is that of the elements, and allocates as many of them. Nobody else
-    // has the new array.
+    // SAFETY: the dtype is that of the elements, and NumPy allocates as many of them. Nobody else has the new array.
     unsafe {
-        let array = PY_ARRAY_API.PyArray_NewFromDescr(
-            py,
-            npyffi::get_type_object(py, npyffi::NpyTypes::PyArray_Type),
-            descr.into_ptr().cast(),
-            shape.len() as c_int,
-            shape.as_ptr().cast_mut().cast(),
-            ptr::null_mut(),
-            ptr::null_mut(),
-            0,
-            ptr::null_mut(),
-        );
-        let array = Bound::from_owned_ptr_or_err(py, array)?;
+        let array = allocated(py, descr, shape, ptr::null(), ptr::null_mut())?;
         let data = (*npyffi::_PyArray_GET_ITEM_DATA(array.as_ptr().cast())).data;
         data.cast::<T>().copy_from_nonoverlapping(elements.as_ptr(), elements.len());
         Ok(array)
@@ -152,9 +140,39 @@ unsafe fn new<'py>(
     strides: *const isize,
     base: impl FnOnce() -> PyResult<Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let empty = shape.contains(&0);
-    // SAFETY: NumPy takes over the dtype and the base, and copies extents and strides. An array that
-    // gets no base is dropped before anybody reads it.
+    // SAFETY: the caller vouches for the strides and the elements. NumPy takes over the base. An array that gets none
+    // is dropped before anybody reads it.
+    unsafe {
+        if shape.contains(&0) {
+            return allocated(py, descr, shape, ptr::null(), ptr::null_mut());
+        }
+        let array = allocated(py, descr, shape, strides, data)?;
+        match PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), base()?.into_ptr()) {
+            0 => Ok(array),
+            _ => Err(PyErr::fetch(py)),
+        }
+    }
+}
+
+/// Makes a NumPy array that can be written to and has no base. Without `data`, NumPy allocates the elements in row-major
+/// order.
+///
+/// # Errors
+///
+/// Any exception that NumPy raises.
+///
+/// # Safety
+///
+/// If there is `data`, there are as many strides, in bytes, as extents, and they describe elements of the dtype.
+#[inline]
+unsafe fn allocated<'py>(
+    py: Python<'py>,
+    descr: Bound<'py, PyArrayDescr>,
+    shape: &[usize],
+    strides: *const isize,
+    data: *mut u8,
+) -> PyResult<Bound<'py, PyAny>> {
+    // SAFETY: NumPy takes over the dtype, and copies extents and strides.
     unsafe {
         let array = PY_ARRAY_API.PyArray_NewFromDescr(
             py,
@@ -162,19 +180,12 @@ unsafe fn new<'py>(
             descr.into_ptr().cast(),
             shape.len() as c_int,
             shape.as_ptr().cast_mut().cast(),
-            if empty { ptr::null_mut() } else { strides.cast_mut() },
-            if empty { ptr::null_mut() } else { data.cast::<c_void>() },
-            npyffi::NPY_ARRAY_WRITEABLE,
+            strides.cast_mut(),
+            data.cast::<c_void>(),
+            if data.is_null() { 0 } else { npyffi::NPY_ARRAY_WRITEABLE },
             ptr::null_mut(),
         );
-        let array = Bound::from_owned_ptr_or_err(py, array)?;
-        if empty {
-            return Ok(array);
-        }
-        match PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), base()?.into_ptr()) {
-            0 => Ok(array),
-            _ => Err(PyErr::fetch(py)),
-        }
+        Bound::from_owned_ptr_or_err(py, array)
     }
 }
 

@@ -344,7 +344,7 @@ $(OPENHCS:%=consumer-%): consumer-%: $(CONSUMER_STAMPS) $(OPENCL_ENV) $(IMAGES)/
 # The sdists have the tests. The examples of the documentation are compared with the package itself.
 upstream: wheel $(OPENCL_ENV) $(UPSTREAM)/.stamp ## the original package's tests and its documentation's examples
 	@$(VENV)/bin/python -m pip install --quiet dill
-	@for version in 0.2.8 0.2.11 0.5.2; do \
+	@for version in 0.2.8 0.2.11 0.3.8 0.5.2; do \
 		$(VENV)/bin/python -m pip download --quiet --no-deps --no-binary=:all: --dest build/sdists \
 		arraybridge==$$version; \
 	done

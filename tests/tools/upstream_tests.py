@@ -24,7 +24,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 LISTED = ROOT / "tests" / "upstream" / "failures.toml"
-VERSIONS = ["0.2.8", "0.2.11", "0.5.2"]
+VERSIONS = ["0.2.8", "0.2.11", "0.3.8", "0.5.2"]
 # pyclesperanto crashes if it is imported after TensorFlow.
 PYTEST = """
 import ast, importlib, pathlib, sys, types

@@ -25,6 +25,7 @@ import traceback
 import warnings
 import zipfile
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -166,6 +167,13 @@ def pipelines() -> dict[str, list]:
 
     over_z = LazyProcessingConfig(variable_components=[VariableComponents.Z_INDEX])
     over_channels = LazyProcessingConfig(variable_components=[VariableComponents.CHANNEL])
+    # OpenHCS 0.5 runs functions of its registries alone. Those of this module are a user's.
+    if version("openhcs").startswith("0.5"):
+        from openhcs.processing.func_registry import register_function
+
+        fraction.__module__ = "openhcs.processing.custom_functions"
+        register_function(fraction)
+        RegistryService.clear_metadata_cache()
     limits = {"low_percentile": 0.5, "high_percentile": 99.5}
     registered = RegistryService.get_all_functions_with_metadata()
     (gaussian,) = (registered[name].func for name in registered if GAUSSIAN.fullmatch(name))

@@ -85,8 +85,9 @@ def test_a_conversion_works_and_waits_no_more_than_the_frameworks_alone_and_asks
     for pair, (ours, own) in found.items():
         for kind in ("copies", "waits", "order"):
             assert ours[kind] <= own[kind], (pair, kind)
-        # With JAX, the driver is asked for the current device before and after.
-        assert "jax" in pair or ours["questions"] <= own["questions"] + 2, pair
+        # JAX takes no managed memory, and none that is not aligned: CuPy is asked for both.
+        more = 4 if pair == ("cupy", "jax") else 2
+        assert ours["questions"] <= own["questions"] + more, pair
     page = calls_table.PAGE.read_text()
     assert page == calls_table.with_table(page, found), "run: make simulated-calls"
 

@@ -186,3 +186,19 @@ def test_the_call_that_starts_xla_leaves_the_current_device(call):
     command = [sys.executable, "-c", textwrap.dedent(code)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "True", done.stderr
+
+
+def test_the_call_that_starts_xla_exports_on_the_device_that_was_current():
+    code = """
+    import warnings
+    warnings.simplefilter("ignore")
+    import torch, arraybridge as ab
+    x = torch.ones(4096, device="cuda:0")
+    with ab.thread_stream():
+        x += 1
+    y = ab.convert(x, "jax")
+    print(y.unsafe_buffer_pointer() == x.data_ptr())
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "True", done.stderr

@@ -8,30 +8,46 @@ use super::prepare::{Foreign, Reads};
 use super::request::Request;
 use super::slot::Slot;
 use super::trace;
-use crate::cuda::driver;
+use crate::cuda::driver::{self, PreviousContext};
+use crate::framework::device::Device;
 use crate::framework::endpoints::Endpoints;
+use crate::framework::loaded::{self, Loaded};
 use crate::framework::spec::Framework;
 use crate::interpreter::error::Result;
 
 /// Prepares a conversion, runs it, and records it where somebody asks for that. Gives back the route
 /// that was taken in the end. An error that knows one framework gets both.
 pub(super) fn carry_out<'a, 'py: 'a>(
+    py: Python<'py>,
     ends: Endpoints,
     prepare: impl FnOnce() -> Result<Prepared<'a, 'py>>,
 ) -> Result<(Bound<'py, PyAny>, Route)> {
     let start = trace::start();
-    let _context = ends.change_current().then(driver::keep_current);
+    let context = ends.change_current().then(driver::keep_current).flatten();
+    let current = context.as_ref().and_then(|context| lasting_device(py, ends, context));
     let prepared = match prepare() {
         Ok(prepared) => prepared,
         Err(error) => return Err(ends.name_in(error)),
     };
     let (pair, plan) = (prepared.pair, prepared.plan);
     let traced = start.map(|start| (start, prepared.description()));
-    let (result, attempt) = prepared.run().map_err(|error| pair.ends().name_in(error))?;
+    let (result, attempt) = prepared.run(current).map_err(|error| pair.ends().name_in(error))?;
     if let Some((start, description)) = traced {
-        trace::push(pair.target.py(), description.record(&plan, attempt), start);
+        trace::push(py, description.record(&plan, attempt), start);
+    }
+    if let (Some(_), None, Device::Accelerator(index)) = (&context, current, plan.from) {
+        driver::keep_context(index);
     }
     Ok((result, plan.attempt(attempt).1))
+}
+
+/// CUDA's current device, where the preparation cannot change it. XLA does so when it starts.
+fn lasting_device(py: Python<'_>, ends: Endpoints, context: &PreviousContext) -> Option<usize> {
+    let has_started = |framework: &'static Framework| {
+        !framework.changes_current()
+            || loaded::if_loaded(py, framework).is_some_and(Loaded::has_counted_any)
+    };
+    context.device().filter(|_| has_started(ends.source) && has_started(ends.target))
 }
 
 /// Converts an object of no framework that is like an array.
@@ -41,5 +57,6 @@ pub(super) fn convert_object<'py>(
     request: &Request,
 ) -> Result<Bound<'py, PyAny>> {
     let (mut slot, object) = (Slot::default(), Foreign { data, target, request });
-    carry_out(object.ends(), || object.prepare(&mut slot, Reads::Now)).map(|(array, _)| array)
+    carry_out(data.py(), object.ends(), || object.prepare(&mut slot, Reads::Now))
+        .map(|(array, _)| array)
 }

@@ -107,17 +107,19 @@ impl<'py> Prepared<'_, 'py> {
 
     /// Carries the plan out. Gives back the result and the attempt that made it: 0 for the plan's own
     /// steps, else the number of the fallback.
+    ///
+    /// `current` is CUDA's current device, if it is known.
     #[inline]
-    pub fn run(self) -> Result<(Bound<'py, PyAny>, usize)> {
+    pub fn run(self, current: Option<usize>) -> Result<(Bound<'py, PyAny>, usize)> {
         match self.host {
-            None => self.run_anywhere(),
-            Some(index) => self.pair.target.on_host(index, || self.run_anywhere()),
+            None => self.run_anywhere(current),
+            Some(index) => self.pair.target.on_host(index, || self.run_anywhere(current)),
         }
     }
 
-    fn run_anywhere(self) -> Result<(Bound<'py, PyAny>, usize)> {
+    fn run_anywhere(self, current: Option<usize>) -> Result<(Bound<'py, PyAny>, usize)> {
         let Prepared { pair, plan, input, slot, missed, is_narrowed, commitment, host } = self;
-        let (run, py) = (Run { pair, plan, is_narrowed, host }, pair.target.py());
+        let (run, py) = (Run { pair, plan, is_narrowed, host, current }, pair.target.py());
         if missed {
             warnings::no_accelerator(py, pair.target.framework)?;
         }
@@ -157,6 +159,8 @@ struct Run<'py> {
     plan: Plan,
     is_narrowed: bool,
     host: Option<usize>,
+    /// CUDA's current device before the first step, if it is known.
+    current: Option<usize>,
 }
 
 impl<'py> Run<'py> {
@@ -181,6 +185,8 @@ impl<'py> Run<'py> {
         mut error: Error,
     ) -> Result<(Bound<'py, PyAny>, usize)> {
         let Some(object) = object else { return Err(error) };
+        // The steps that failed may have left another device current.
+        let run = Run { current: None, ..*self };
         for (index, fallback) in self.plan.fallbacks.iter().enumerate() {
             // Out of memory and interrupts are not refusals, and neither is a table that is wrong.
             if !matches!(&error, Error::Conversion(why) if why.failure != Failure::Table) {
@@ -188,7 +194,7 @@ impl<'py> Run<'py> {
             }
             self.trial(slot.memory.view().dtype()).of_steps(fallback.steps, Strides::Contiguous)?;
             let start = Left::Array(object.clone(), self.owner_of_input());
-            match self.steps(start, slot, fallback.steps) {
+            match run.steps(start, slot, fallback.steps) {
                 Ok(array) => return Ok((array, index + 1)),
                 Err(next) => error = next,
             }
@@ -523,12 +529,19 @@ impl<'py> Run<'py> {
             };
             import.op.call(target, [&handed, object.unwrap_or(&none), &dtype])
         };
-        let made = |orders| match source {
-            // The exporter's device has to be current too: torch refuses to export otherwise.
-            Some(source) => source.within(device, |_| {
-                target.within_too(source, device, |object| adopt(orders, object))
-            }),
-            None => target.within(device, |object| adopt(orders, object)),
+        // A framework that imports an object asks it for its device, and makes that current itself.
+        let taken = |orders| match import.handover {
+            Handover::Object => adopt(orders, target.device_object(device)?.as_ref()),
+            Handover::Capsule | Handover::Array => {
+                target.within(device, |object| adopt(orders, object))
+            }
+        };
+        let made = |orders: bool| match source {
+            // The exporter's device has to be current: torch refuses to export otherwise.
+            Some(source) => {
+                source.while_current(self.current.filter(|_| !orders), device, || taken(orders))
+            }
+            None => taken(orders),
         };
         let array = made(false).or_else(|error| match self.is_on_thread_stream(device) {
             // torch exports for no such stream.
@@ -614,7 +627,8 @@ pub fn make_array<'py>(
     let mut slot = Slot::default();
     slot.set(opened);
     let pair = Pair { source: target.framework, target };
-    let array = Run { pair, plan, is_narrowed: false, host: None }.landed(&mut slot)?;
+    let array =
+        Run { pair, plan, is_narrowed: false, host: None, current: None }.landed(&mut slot)?;
     commitment.settle(target, array)
 }
 

@@ -69,7 +69,7 @@ impl Converter {
         {
             return done;
         }
-        carry_out(ends, || prepare(ends, &asked, &mut slot)).map(|(array, _)| array)
+        carry_out(data.py(), ends, || prepare(ends, &asked, &mut slot)).map(|(array, _)| array)
     }
 }
 
@@ -86,7 +86,7 @@ pub fn convert_routed<'py>(
     let (class, mut slot) = (class_of(data)?, Slot::default());
     let ends = Endpoints { source: class.framework, target };
     let asked = Asked { data, class: &class, request };
-    carry_out(ends, || prepare(ends, &asked, &mut slot))
+    carry_out(data.py(), ends, || prepare(ends, &asked, &mut slot))
 }
 
 /// Describes what [`convert_by_plan`] would do, without doing it.
@@ -152,7 +152,7 @@ pub fn deliver<'py>(
     {
         return done.map_err(|error| ends.name_in(error));
     }
-    carry_out(ends, || {
+    carry_out(py, ends, || {
         let (pair, facts) = (Pair::of(py, ends)?, slot.facts());
         decide(pair, Input::Memory(None), &mut slot, &facts, request)
     })

@@ -288,6 +288,12 @@ impl PreviousContext {
         }
     }
 
+    /// The device whose primary context this is, if [`keep_context`] has kept that.
+    pub(crate) fn device(&self) -> Option<usize> {
+        let known = CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+        known.iter().find(|(_, context)| Some(context.cu_ctx()) == self.0).map(|(index, _)| *index)
+    }
+
     fn restore(&self) -> Result<(), DriverError> {
         let Some(previous) = self.0 else { return Ok(()) };
         if result::ctx::get_current()?.unwrap_or(ptr::null_mut()) != previous {
@@ -346,6 +352,12 @@ fn context(index: usize) -> Result<Arc<CudaContext>, DriverError> {
     let context = CudaContext::new(index)?;
     known.push((index, context.clone()));
     Ok(context)
+}
+
+/// Keeps the primary context of a device, on which there is an array, so that it is recognized.
+pub(crate) fn keep_context(index: usize) {
+    // Without it, the frameworks are asked for their current device.
+    let _ = checked(|| context(index));
 }
 
 impl From<DriverError> for Error {

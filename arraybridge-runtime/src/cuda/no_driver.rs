@@ -23,8 +23,23 @@ pub fn handle(stream: &SharedStream) -> usize {
     match *stream {}
 }
 
+/// There are no contexts.
+pub(crate) enum PreviousContext {}
+
+impl PreviousContext {
+    /// The device of a context.
+    pub(crate) fn device(&self) -> Option<usize> {
+        match *self {}
+    }
+}
+
 /// Would make the thread's context current again later.
-pub(crate) fn keep_current() {}
+pub(crate) fn keep_current() -> Option<PreviousContext> {
+    None
+}
+
+/// Would keep the context of a device.
+pub(crate) fn keep_context(_index: usize) {}
 
 /// Would order two streams.
 pub unsafe fn order(_index: usize, _first: usize, _second: usize) -> Result<()> {

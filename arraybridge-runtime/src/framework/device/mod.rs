@@ -215,28 +215,24 @@ impl<'py> Loaded<'py> {
         entered(&manager, || body(Some(device)))
     }
 
-    /// Does what [`within`](Self::within) does, while the device is current in `other`. That is not asked again if both
-    /// work with CUDA, which has one current device for each thread.
-    pub fn within_too<T>(
+    /// Does what [`within`](Self::within) does. Where CUDA's current device is known, the framework is not asked for it.
+    pub fn while_current<T>(
         self,
-        other: Loaded<'py>,
+        known: Option<usize>,
         device: Device,
-        body: impl FnOnce(Option<&Bound<'py, PyAny>>) -> PyResult<T>,
+        body: impl FnOnce() -> PyResult<T>,
     ) -> PyResult<T> {
-        match self.has_current_of_cuda() && other.has_current_of_cuda() {
-            true => body(self.device_object(device)?.as_ref()),
-            false => self.within(device, body),
+        let is_known =
+            self.framework.device.current.is_some() && self.framework.takes_cuda_memory();
+        match known.filter(|_| is_known).map(Device::Accelerator) == Some(device) {
+            true => body(),
+            false => self.within(device, |_| body()),
         }
     }
 
     /// Returns whether an accelerator is the current one. Where the framework does not tell, it is not.
     fn is_current(self, index: usize) -> PyResult<bool> {
         Ok(self.framework.device.current.is_some() && self.current_device()? == index)
-    }
-
-    /// Returns whether the framework's current device is the one that CUDA has for the thread.
-    fn has_current_of_cuda(self) -> bool {
-        self.framework.device.current.is_some() && self.framework.takes_cuda_memory()
     }
 
     /// The host's device object; `None` for a framework without one.

@@ -2,11 +2,13 @@
 
 use std::fmt;
 
+use pyo3::conversion::FromPyObjectOwned;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyString};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyString};
 
 use super::names::{self, flag};
-use super::tiles::{Tiles, sequence};
+use super::tiles::Tiles;
 use crate::declared::ladder::{Join, Rung};
 use crate::framework::device::Placement;
 use crate::framework::spec::{DType, Framework};
@@ -59,7 +61,7 @@ impl Keep {
 }
 
 /// An axis of an array.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, FromPyObject)]
 pub enum AxisName {
     /// By its index, counted from the last one if it is negative.
     Index(isize),
@@ -142,47 +144,8 @@ pub struct Options {
     pub shown: Option<Vec<String>>,
 }
 
-const KNOWN: &[&str] = &[
-    "input_type",
-    "output_type",
-    "input_dtype",
-    "arrays",
-    "lead",
-    "writes",
-    "sliced",
-    "device",
-    "gpu_id",
-    "copy",
-    "dtype_conversion",
-    "dtype_config_default",
-    "scaling",
-    "range",
-    "narrow",
-    "oom_recovery",
-    "on_oom",
-    "clear_cuda_cache",
-    "split_axis",
-    "join",
-    "host",
-    "contract",
-    "differentiable",
-    "slice_by_slice",
-    "slice_by_slice_default",
-    "slice_axes",
-    "tiles",
-    "halo",
-    "workers",
-    "pad",
-    "writable",
-    "keep",
-];
-
 /// The option with the derivative that is given by hand, which `defvjp` sets.
 pub const RULE: &str = "vjp";
-
-/// The options of functions that are written in Rust, and the derivative that `defvjp` sets. No decorator
-/// takes them.
-const PRIVATE: [&str; 5] = ["opened", "written", "delivers", "shown", RULE];
 
 /// Checks that the keyword arguments of a decorator are options for everyone.
 ///
@@ -190,7 +153,9 @@ const PRIVATE: [&str; 5] = ["opened", "written", "delivers", "shown", RULE];
 ///
 /// [`Error::Type`] for any other.
 pub fn check_public(keywords: &Bound<'_, PyDict>) -> Result<()> {
-    Keywords(keywords).check_names(KNOWN)
+    static CHECK: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    CHECK.import(keywords.py(), "arraybridge._options", "check_names")?.call1((keywords,))?;
+    Ok(())
 }
 
 impl Options {
@@ -201,8 +166,10 @@ impl Options {
     /// [`Error::Type`] for an unknown option or a value of a wrong type, [`Error::Value`] for a value
     /// that is not allowed.
     pub fn read(execution: &'static Framework, keywords: &Bound<'_, PyDict>) -> Result<Options> {
-        let keywords = Keywords(keywords);
-        keywords.check_names(&[KNOWN, &PRIVATE].concat())?;
+        static READ: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        let read = READ.import(keywords.py(), "arraybridge._options", "read")?;
+        let checked = read.call1((keywords,))?;
+        let keywords = Keywords(checked.cast_into().map_err(PyErr::from)?);
         let usual_input = keywords.framework("input_type")?.unwrap_or(execution);
         let delivers = keywords.flag("delivers")?.unwrap_or(false);
         // Only functions that are written in Rust can take objects of a framework other than their own.
@@ -220,10 +187,10 @@ impl Options {
                 output => output.unwrap_or(OutputType::Fixed(input)),
             },
             input_dtype: keywords.get("input_dtype")?.map(|d| names::dtype(&d)).transpose()?,
-            arrays: keywords.parameters("arrays")?,
-            lead: keywords.name("lead")?,
-            writes: keywords.parameters("writes")?.unwrap_or_default(),
-            sliced: keywords.parameters("sliced")?.unwrap_or_default(),
+            arrays: keywords.read("arrays")?,
+            lead: keywords.read("lead")?,
+            writes: keywords.read("writes")?.unwrap_or_default(),
+            sliced: keywords.read("sliced")?.unwrap_or_default(),
             device: keywords.device(input)?,
             copy: keywords.flag("copy")?,
             conversion: conversion.or(native),
@@ -231,26 +198,21 @@ impl Options {
             range,
             narrow: keywords.get("narrow")?.map(|name| policy::narrow_named(&name)).transpose()?,
             ladder: keywords.ladder()?,
-            split_axis: keywords.split_axis()?,
-            join: keywords.join()?,
-            host: keywords.callable("host")?,
+            split_axis: keywords.read("split_axis")?,
+            join: keywords.get("join")?.map(|join| Join::read(&join)).transpose()?,
+            host: keywords.read("host")?,
             // The original package keeps any other object as an attribute.
             contract: keywords.get("contract")?.filter(|c| c.is_callable()).map(Bound::unbind),
             differentiable,
             slice_by_slice: keywords.slice_by_slice()?,
-            slice_axes: keywords.slice_axes()?,
-            tiles: Tiles::read(
-                keywords.get("tiles")?,
-                keywords.get("halo")?,
-                keywords.get("workers")?,
-                keywords.get("pad")?,
-            )?,
+            slice_axes: keywords.read("slice_axes")?,
+            tiles: Tiles::read(keywords.read("tiles")?, keywords.read("pad")?),
             writable: keywords.writable()?,
             keep: Keep::read(keywords.get("keep")?.as_ref())?,
-            opened: keywords.parameters("opened")?.unwrap_or_default(),
-            written: keywords.parameters("written")?.unwrap_or_default(),
+            opened: keywords.read("opened")?.unwrap_or_default(),
+            written: keywords.read("written")?.unwrap_or_default(),
             delivers,
-            shown: keywords.parameters("shown")?,
+            shown: keywords.read("shown")?,
         })
     }
 
@@ -316,23 +278,17 @@ impl Options {
     }
 }
 
-/// The keyword arguments of a decorator. `None` counts as left out.
-struct Keywords<'a, 'py>(&'a Bound<'py, PyDict>);
+/// The options of a declaration that are not None, as `arraybridge._options` returns them.
+struct Keywords<'py>(Bound<'py, PyDict>);
 
-impl<'py> Keywords<'_, 'py> {
-    fn check_names(&self, allowed: &[&str]) -> Result<()> {
-        for (key, _) in self.0 {
-            let key = key.to_string();
-            if !allowed.contains(&key.as_str()) {
-                let known = KNOWN.join(", ");
-                return Err(Error::Type(format!("unknown option {key:?}; known are {known}")));
-            }
-        }
-        Ok(())
+impl<'py> Keywords<'py> {
+    fn get(&self, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.0.get_item(name)
     }
 
-    fn get(&self, name: &str) -> Result<Option<Bound<'py, PyAny>>> {
-        Ok(self.0.get_item(name)?.filter(|value| !value.is_none()))
+    /// An option whose type was checked.
+    fn read<T: FromPyObjectOwned<'py>>(&self, name: &str) -> PyResult<Option<T>> {
+        self.get(name)?.map(|value| value.extract().map_err(Into::into)).transpose()
     }
 
     fn flag(&self, name: &str) -> Result<Option<bool>> {
@@ -353,45 +309,14 @@ impl<'py> Keywords<'_, 'py> {
 
     fn device(&self, framework: &'static Framework) -> Result<Placement> {
         match (self.get("device")?, self.get("gpu_id")?) {
-            (None, None) => Ok(Placement::Auto),
-            (Some(device), None) => Placement::from_device(&device, framework),
+            (Some(device), _) => Placement::from_device(&device, framework),
             (None, Some(index)) => Placement::from_gpu_id(&index, framework),
-            (Some(_), Some(_)) => {
-                let text = "device demands a device and gpu_id prefers one; give only one of them";
-                Err(Error::Type(text.to_owned()))
-            }
+            (None, None) => Ok(Placement::Auto),
         }
-    }
-
-    fn slice_by_slice(&self) -> Result<bool> {
-        let (own, theirs) = (self.flag("slice_by_slice")?, self.flag("slice_by_slice_default")?);
-        if own.is_some() && theirs.is_some() {
-            let text = "give only one of slice_by_slice and slice_by_slice_default";
-            return Err(Error::Type(text.to_owned()));
-        }
-        Ok(own.or(theirs).unwrap_or(false))
-    }
-
-    /// The dtype of results, of the option or of the original package's object for it.
-    fn dtype_conversion(&self) -> Result<Option<Bound<'py, PyAny>>> {
-        let own = self.get("dtype_conversion")?;
-        let Some(config) = self.get("dtype_config_default")? else { return Ok(own) };
-        if own.is_some() {
-            let text = "give only one of dtype_conversion and dtype_config_default";
-            return Err(Error::Type(text.to_owned()));
-        }
-        if config.hasattr("default_dtype_conversion")? {
-            return Ok(Some(config));
-        }
-        Err(Error::Type(format!(
-            "dtype_config_default must be a DtypeConversionConfig, which has the attribute \
-             default_dtype_conversion, not {}; dtype_conversion takes the dtype itself",
-            config.get_type()
-        )))
     }
 
     fn policy(&self) -> Result<(Option<Conversion>, Option<Scaling>, Option<Range>)> {
-        let (conversion, scaling) = (self.dtype_conversion()?, self.get("scaling")?);
+        let (conversion, scaling) = (self.get("dtype_conversion")?, self.get("scaling")?);
         let policy = Policy::from_py(conversion.as_ref(), scaling.as_ref(), Policy::default())?;
         let is_chosen = scaling.is_some() || policy.scaling != Policy::default().scaling;
         let scaling = is_chosen.then_some(policy.scaling);
@@ -399,28 +324,15 @@ impl<'py> Keywords<'_, 'py> {
         Ok((conversion.map(|_| policy.conversion), scaling, range.transpose()?))
     }
 
-    fn slice_axes(&self) -> Result<Option<Vec<AxisName>>> {
-        let Some(axes) = self.get("slice_axes")? else { return Ok(None) };
-        let wrong = || {
-            let text = "slice_axes must be a tuple with the axes of a slice, by index or by name, such as (-2, -1) \
-                        or (\"y\", \"x\")";
-            Error::Type(text.to_owned())
-        };
-        let axis = |axis: &Bound<'py, PyAny>| {
-            if let Ok(name) = axis.cast::<PyString>() {
-                return Ok(AxisName::Name(name.to_string()));
-            }
-            let index = axis.extract().ok().filter(|_| !axis.is_instance_of::<PyBool>());
-            index.map(AxisName::Index).ok_or_else(wrong)
-        };
-        let axes = sequence(&axes).unwrap_or_default();
-        let axes = axes.iter().map(axis).collect::<Result<Vec<_>>>()?;
-        if axes.is_empty() { Err(wrong()) } else { Ok(Some(axes)) }
+    fn slice_by_slice(&self) -> Result<bool> {
+        let (own, theirs) = (self.flag("slice_by_slice")?, self.flag("slice_by_slice_default")?);
+        Ok(own.or(theirs).unwrap_or(false))
     }
 
     fn ladder(&self) -> Result<Vec<Rung>> {
-        let rungs = match self.get("on_oom")? {
-            Some(rungs) => Rung::read(&rungs)?,
+        let names: Option<Vec<String>> = self.read("on_oom")?;
+        let rungs = match names {
+            Some(names) => names.iter().filter_map(|name| Rung::named(name)).collect(),
             None => Rung::ALL.to_vec(),
         };
         let retries = self.flag("oom_recovery")?.unwrap_or(true);
@@ -433,25 +345,6 @@ impl<'py> Keywords<'_, 'py> {
         Ok(rungs)
     }
 
-    fn split_axis(&self) -> Result<Option<isize>> {
-        let Some(axis) = self.get("split_axis")? else { return Ok(None) };
-        let index = axis.extract().ok().filter(|_| !axis.is_instance_of::<PyBool>());
-        let class = axis.get_type().name()?;
-        index
-            .map(Some)
-            .ok_or_else(|| Error::Type(format!("split_axis must be an int, not {class}")))
-    }
-
-    fn join(&self) -> Result<Option<Join>> {
-        let join = self.get("join")?.map(|join| Join::read(&join)).transpose()?;
-        if join.is_some() && self.get("split_axis")?.is_none() && self.get("tiles")?.is_none() {
-            let text =
-                "join says how the parts of a split call are joined; add split_axis or tiles";
-            return Err(Error::Value(text.to_owned()));
-        }
-        Ok(join)
-    }
-
     fn writable(&self) -> Result<bool> {
         let writable = self.flag("writable")?.unwrap_or(false);
         if writable && self.flag("copy")? == Some(false) {
@@ -460,35 +353,5 @@ impl<'py> Keywords<'_, 'py> {
             return Err(Error::Value(text.to_owned()));
         }
         Ok(writable)
-    }
-
-    fn callable(&self, name: &str) -> Result<Option<Py<PyAny>>> {
-        match self.get(name)? {
-            Some(value) if !value.is_callable() => {
-                let class = value.get_type().name()?;
-                Err(Error::Type(format!("{name} must be a function, not {class}")))
-            }
-            value => Ok(value.map(Bound::unbind)),
-        }
-    }
-
-    /// The name of one parameter.
-    fn name(&self, option: &str) -> Result<Option<String>> {
-        let Some(name) = self.get(option)? else { return Ok(None) };
-        name.extract()
-            .map(Some)
-            .map_err(|_| Error::Type(format!("{option} must be the name of a parameter")))
-    }
-
-    /// The names of parameters: one or several.
-    fn parameters(&self, option: &str) -> Result<Option<Vec<String>>> {
-        let Some(names) = self.get(option)? else { return Ok(None) };
-        if let Ok(name) = names.cast::<PyString>() {
-            return Ok(Some(vec![name.to_string()]));
-        }
-        names.extract().map(Some).map_err(|_| {
-            let text = format!("{option} must be the name of a parameter or a sequence of names");
-            Error::Type(text)
-        })
     }
 }

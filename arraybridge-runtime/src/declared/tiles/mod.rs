@@ -31,7 +31,6 @@ use crate::policy::StackPolicy;
 use crate::slices::{self, Grid, Sink, Span, Tile, Tiling, index_of, lazy};
 use assembly::Assembly;
 pub use option::Tiles;
-pub(super) use option::sequence;
 
 impl<'py> Call<'_, 'py> {
     /// Calls the function with the arrays of `slots`: once, or for each tile if the declaration has tiles.

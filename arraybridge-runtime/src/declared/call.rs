@@ -184,7 +184,7 @@ impl<'a, 'py> Call<'a, 'py> {
         &self,
         slots: &ArgumentSlots<'py>,
         attempt: &AttemptOptions<'py>,
-    ) -> Result<(Bound<'py, PyAny>, ArrayVersions<'py>), FailedAttempt> {
+    ) -> Result<(Bound<'py, PyAny>, ArrayVersions), FailedAttempt> {
         let definition = self.definition;
         let options = &definition.options;
         let kwargs = self.kwargs.as_ref();
@@ -212,7 +212,7 @@ impl<'a, 'py> Call<'a, 'py> {
             .map_err(|error| {
                 // Writes to memory that the function opens itself are not counted by any framework.
                 let opened = slots.iter().any(ArgumentSlot::is_written);
-                let written = opened || fitted.versions.any_changed(options.input);
+                let written = opened || fitted.versions.any_changed(self.py, options.input);
                 FailedAttempt { error, written }
             })
             .map(|result| (result, fitted.versions))

@@ -9,9 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
 use super::Declared;
-use super::arguments::{
-    self, ArgumentSlot, ArgumentSlots, ArrayVersions, Destination, UnboundVersions,
-};
+use super::arguments::{self, ArgumentSlot, ArgumentSlots, ArrayVersions, Destination};
 use super::call::{AttemptOptions, Call, FailedAttempt};
 use super::definition::FunctionKind;
 use super::ladder::{self, Ladder, Rung, RungFailure};
@@ -33,9 +31,10 @@ use crate::policy::Policy;
 pub(super) fn start<'py>(call: Call<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
     let py = call.py;
     let (inner, versions) = match call.attempt(&call.slots, &AttemptOptions::default()) {
-        Ok((inner, versions)) => (inner, versions.unbind()),
+        Ok(made) => made,
         Err(failed) => {
-            (ladder::retry_call(&call, &call.slots, failed, ResultScope::Call)?, Vec::new())
+            let made = ladder::retry_call(&call, &call.slots, failed, ResultScope::Call)?;
+            (made, ArrayVersions::default())
         }
     };
     let class = match call.definition.kind {
@@ -68,7 +67,7 @@ struct CallOrigin {
     /// True if a retry made the call on the host.
     on_host: bool,
     /// The arrays that the function could write to.
-    versions: UnboundVersions,
+    versions: ArrayVersions,
     /// The rungs that are left after a retry.
     ladder: Mutex<Option<Ladder>>,
 }
@@ -154,7 +153,7 @@ impl CallOrigin {
         visit.call(&self.declared)?;
         visit.call(&self.args)?;
         visit.call(&self.kwargs)?;
-        self.versions.iter().try_for_each(|(array, _)| visit.call(array))
+        self.versions.visit(&visit)
     }
 }
 
@@ -218,9 +217,7 @@ impl CallOrigin {
     fn restart<'py>(&self, error: PyErr, begin: &Bound<'py, PyAny>) -> PyResult<Restarted<'py>> {
         let py = begin.py();
         let call = self.call(py)?;
-        let versions = ArrayVersions::bind(py, &self.versions);
-        let written = versions.any_changed(call.definition.options.input);
-        drop(versions);
+        let written = self.versions.any_changed(py, call.definition.options.input);
         let failed = FailedAttempt { error, written };
         let left = self.ladder.lock().unwrap_or_else(PoisonError::into_inner).take();
         let ladder = match left {
@@ -267,7 +264,7 @@ impl CallOrigin {
             policy: self.policy,
             destination: attempt.destination,
             on_host: rung == Rung::Host,
-            versions: versions.unbind(),
+            versions,
             ladder: Mutex::default(),
         };
         let origin = Bound::new(py, origin)?;
@@ -278,8 +275,7 @@ impl CallOrigin {
             && !error.is_instance_of::<PyStopIteration>(py)
             && !error.is_instance_of::<PyStopAsyncIteration>(py)
         {
-            let versions = ArrayVersions::bind(py, &origin.get().versions);
-            let written = versions.any_changed(call.definition.options.input);
+            let written = origin.get().versions.any_changed(py, call.definition.options.input);
             return Err(FailedAttempt { error: error.clone_ref(py), written }.into());
         }
         Ok((origin, inner, step))

@@ -27,7 +27,16 @@ pub(super) fn slice_count(array: &Bound<'_, PyAny>) -> Result<usize> {
             shape::text(array)
         )));
     }
-    shape::length_along(array, 0).ok_or_else(|| {
+    length_along(array, 0)
+}
+
+/// The number of slices along an axis.
+///
+/// # Errors
+///
+/// [`Error::Value`] when the array has no such axis, or a trace does not know its length.
+pub(super) fn length_along(array: &Bound<'_, PyAny>, axis: usize) -> Result<usize> {
+    shape::length_along(array, axis).ok_or_else(|| {
         Error::Value("the number of slices is unknown; give the trace a static shape".into())
     })
 }

@@ -109,7 +109,7 @@ pub(super) fn stack_alike<'py>(
 pub(super) struct ToJoin<'a, 'py> {
     arrays: &'a [Bound<'py, PyAny>],
     /// Their memory, if all of them are plain.
-    opened: Option<Vec<Opened>>,
+    pub opened: Option<Vec<Opened>>,
 }
 
 impl<'a, 'py> ToJoin<'a, 'py> {
@@ -135,11 +135,6 @@ impl<'a, 'py> ToJoin<'a, 'py> {
             all.push(opened);
         }
         Ok(ToJoin { arrays, opened: Some(all) })
-    }
-
-    /// Returns whether the memory of all arrays is open.
-    pub fn are_open(&self) -> bool {
-        self.opened.is_some()
     }
 
     /// The shape of an array; `None` if it has none or a trace does not know all of it.
@@ -231,9 +226,7 @@ impl<'py> Joiner<'py> {
         let loaded = loaded::load(first.py(), target).map_err(|error| ends.name_in(error))?;
         Ok(Joiner { source, loaded, placement, along })
     }
-}
 
-impl<'py> Joiner<'py> {
     /// Names both frameworks in an error of the target.
     fn named(&self, error: Error) -> Error {
         Endpoints { source: self.source, target: self.loaded.framework }.name_in(error)
@@ -282,8 +275,7 @@ impl<'py> Joiner<'py> {
     /// may read them.
     fn may_be_traced(&self, arrays: &[Bound<'py, PyAny>]) -> Result<bool> {
         let loaded = self.loaded;
-        let has_tracers = loaded.framework.memory != Memory::Host;
-        let mut may_be = has_tracers;
+        let mut may_be = loaded.framework.memory != Memory::Host;
         for array in arrays {
             may_be &= self.is_own(array)? && loaded.released(array).is_none();
         }
@@ -495,10 +487,9 @@ impl<'py> Joiner<'py> {
         let along = self.along;
         let views = opened.iter().map(|opened| Ok::<_, Error>(opened.source.view()));
         let views = vectors::collect(views)?;
-        let dtypes = views.iter().map(|view| Ok::<_, Error>(view.dtype()));
-        let dtype = common_dtype(py, vectors::collect(dtypes)?)?;
-        let own = convert::class_of(first)?.framework;
-        let own = loaded::load(py, own)?;
+        let dtypes = vectors::collect(views.iter().map(|view| Ok::<_, Error>(view.dtype())))?;
+        let dtype = common_dtype(py, dtypes)?;
+        let own = loaded::load(py, convert::class_of(first)?.framework)?;
         let device = self.device(own.device_of(first)?)?;
         // SAFETY: it is filled below, and dropped where that fails.
         let source = unsafe { allocate(joined_shape(&views, along), dtype)? };

@@ -162,7 +162,7 @@ pub fn stack<'py>(
     }
     let seen;
     let mut parts = ToJoin::new(slices, target)?;
-    if !parts.are_open() {
+    if parts.opened.is_none() {
         for slice in slices {
             if lazy::stand_in(slice)?.is_some() {
                 return stack_read(slices, slice.py(), target, placement);

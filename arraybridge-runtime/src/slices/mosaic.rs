@@ -63,31 +63,13 @@ impl<'a, 'py> Mosaic<'a, 'py> {
         }
     }
 
-    /// Copies what is kept of a tile to its place; false if the tile is not like the first one.
+    /// Copies what is kept of a tile to its place; false if the tile is not like the first one. If `casts` is true,
+    /// it may have another dtype that the policy casts.
     ///
     /// # Errors
     ///
     /// Any exception that the framework raises when its array is read.
-    pub fn place(&mut self, tile: &Bound<'py, PyAny>, spans: &[Span]) -> Result<bool> {
-        self.place_if(tile, spans, |mosaic, dtype| Ok(dtype == mosaic.whole.from))
-    }
-
-    /// Does what [`place`](Self::place) does, but the tile may have another dtype if the policy
-    /// casts it.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`place`](Self::place).
-    pub fn place_cast(&mut self, tile: &Bound<'py, PyAny>, spans: &[Span]) -> Result<bool> {
-        self.place_if(tile, spans, Mosaic::admits)
-    }
-
-    fn place_if(
-        &mut self,
-        tile: &Bound<'py, PyAny>,
-        spans: &[Span],
-        admits: impl Fn(&Mosaic<'a, 'py>, DType) -> Result<bool>,
-    ) -> Result<bool> {
+    pub fn place(&mut self, tile: &Bound<'py, PyAny>, spans: &[Span], casts: bool) -> Result<bool> {
         if !detect::is_of(tile, self.whole.join.loaded.framework) {
             return Ok(false);
         }
@@ -101,7 +83,9 @@ impl<'a, 'py> Mosaic<'a, 'py> {
             && (0..view.ndim()).all(|axis| view.shape()[axis] == wanted(axis));
         let fits = |span: &Span| span.kept.end <= whole.shape()[span.axis];
         let dtype = view.dtype();
-        if !has_shape || !spans.iter().all(fits) || !admits(self, dtype)? {
+        let is_alike =
+            || Ok::<_, Error>(dtype == self.whole.from || (casts && self.becomes_alike(dtype)?));
+        if !has_shape || !spans.iter().all(fits) || !is_alike()? {
             return Ok(false);
         }
         if dtype != self.whole.dtype() {
@@ -116,13 +100,13 @@ impl<'a, 'py> Mosaic<'a, 'py> {
         Ok(true)
     }
 
-    /// Returns whether tiles of a dtype are like those before, or become so by the policy with the
-    /// values that they would have if the whole was cast.
-    fn admits(&self, dtype: DType) -> Result<bool> {
+    /// Returns whether tiles of another dtype become like those before by the policy, with the values that they
+    /// would have if the whole was cast.
+    fn becomes_alike(&self, dtype: DType) -> Result<bool> {
         let Whole { join, from, .. } = &self.whole;
         let scales = |scaling| scaling == Scaling::Clamp || dtype.kind() == from.kind();
         let policy = self.policy.as_ref().filter(|policy| scales(policy.scaling()));
-        let Some(policy) = policy.filter(|_| dtype != *from) else { return Ok(dtype == *from) };
+        let Some(policy) = policy else { return Ok(false) };
         let shape = self.whole.opened.source.view().shape();
         let to = policy.dtype(join.loaded, dtype, shape)?;
         Ok(to.unwrap_or(dtype) == self.whole.dtype())
@@ -148,7 +132,7 @@ impl<'a, 'py> Mosaic<'a, 'py> {
         Ok(cast)
     }
 
-    /// The array, of which every element has come.
+    /// The array, or its elements below a position along an axis. All of them have come.
     ///
     /// # Errors
     ///
@@ -158,16 +142,7 @@ impl<'a, 'py> Mosaic<'a, 'py> {
     /// # Panics
     ///
     /// Panics if an element has not come: its memory has no value.
-    pub fn finish(self) -> Result<Bound<'py, PyAny>> {
-        self.finish_region(None)
-    }
-
-    /// The elements below a position along an axis, or all.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`finish`](Self::finish).
-    pub fn finish_region(self, below: Option<(usize, usize)>) -> Result<Bound<'py, PyAny>> {
+    pub fn finish(self, below: Option<(usize, usize)>) -> Result<Bound<'py, PyAny>> {
         let Mosaic { mut whole, policy, filled } = self;
         let (to, from) = (whole.dtype(), whole.from);
         if let Some(policy) = policy {

@@ -2,10 +2,10 @@
 
 use pyo3::prelude::*;
 
-use super::check::slice_count;
+use super::check::{length_along, slice_count};
 use super::unstack::Slices;
 use crate::framework::shape;
-use crate::interpreter::error::{Error, Result};
+use crate::interpreter::error::Result;
 use crate::memory::view::Dims;
 
 /// Takes a slice, and its index along each leading axis.
@@ -41,15 +41,9 @@ impl<'a, 'py> Leading<'a, 'py> {
     ///
     /// # Errors
     ///
-    /// [`Error::Value`] when the array has no such axes, or a trace does not know their lengths.
+    /// The errors of [`length_along`].
     pub fn new(array: &'a Bound<'py, PyAny>, leading: usize) -> Result<Leading<'a, 'py>> {
-        let length = |axis| {
-            shape::length_along(array, axis).ok_or_else(|| {
-                Error::Value(
-                    "the number of slices is unknown; give the trace a static shape".into(),
-                )
-            })
-        };
+        let length = |axis| length_along(array, axis);
         Ok(Leading { array, lengths: (0..leading).map(length).collect::<Result<_>>()? })
     }
 
@@ -97,7 +91,7 @@ impl<'py> Stack<'py> for Leading<'_, 'py> {
 ///
 /// # Errors
 ///
-/// [`Error::Value`] when the array has fewer than three axes.
+/// [`Error::Value`](crate::interpreter::error::Error) when the array has fewer than three axes.
 pub fn leading_axes(array: &Bound<'_, PyAny>) -> Result<usize> {
     match shape::ndim(array) {
         Some(axes) if axes > 3 => Ok(axes - 2),

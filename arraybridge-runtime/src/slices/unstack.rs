@@ -354,13 +354,12 @@ impl<'py> OnHost<'py> {
     ) -> Option<OnHost<'py>> {
         let framework = class.framework;
         let shares = framework.import.as_ref().is_some_and(|import| import.shares);
-        if !framework.immutable || !shares || !matches!(class.role, Role::Array) {
-            return None;
-        }
-        if !loaded.has_one_device() {
-            return None;
-        }
-        if loaded.device_of(array).ok()? != Device::Host {
+        if !framework.immutable
+            || !shares
+            || !matches!(class.role, Role::Array)
+            || !loaded.has_one_device()
+            || loaded.device_of(array).ok()? != Device::Host
+        {
             return None;
         }
         let memory = convert::open_host(array).ok()?.source.into();

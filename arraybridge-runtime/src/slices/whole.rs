@@ -43,8 +43,7 @@ impl<'py> Whole<'py> {
         policy: Option<&StackPolicy<'_, 'py>>,
     ) -> Result<Whole<'py>> {
         let py = join.loaded.py();
-        let own = convert::class_of(first)?.framework;
-        let own = loaded::load(py, own)?;
+        let own = loaded::load(py, convert::class_of(first)?.framework)?;
         let device = join.device(own.device_of(first)?)?;
         let to = match policy {
             Some(policy) => policy.dtype(join.loaded, from, &shape)?,

@@ -40,7 +40,7 @@ pub struct FittedArguments<'py> {
     /// to or free, and its framework returns before the work is done.
     pub must_wait: bool,
     /// The caller's arrays that the function could write to.
-    pub versions: ArrayVersions<'py>,
+    pub versions: ArrayVersions,
     /// The place of the call, if there was a choice.
     pub placement: Placement,
     /// Copies that the function receives and could write to.

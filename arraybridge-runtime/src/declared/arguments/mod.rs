@@ -33,7 +33,7 @@ pub use fit::{Destination, FittedArguments, call_placement, fit, host_of_lead};
 pub use found::{FoundObjects, holds_wrapper, wrappers};
 pub use lead::choice;
 pub use names::{in_place, of_argument};
-pub use versions::{ArrayVersions, UnboundVersions, has_changed, version};
+pub use versions::{ArrayVersions, has_changed, version};
 
 /// The argument that an array is, or is an element of.
 #[derive(Clone)]

@@ -1,5 +1,6 @@
 //! The detection of a function's writes to its arguments, as far as their framework counts writes.
 
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use smallvec::SmallVec;
 
@@ -9,36 +10,32 @@ use crate::framework::spec::Framework;
 /// Arrays of the caller that a function could write to, each with its version when it was recorded.
 /// Arrays without a version are not recorded.
 #[derive(Default)]
-pub struct ArrayVersions<'py>(SmallVec<[(Bound<'py, PyAny>, i64); 2]>);
+pub struct ArrayVersions(SmallVec<[(Py<PyAny>, i64); 2]>);
 
-/// [`ArrayVersions`] that outlive a call.
-pub type UnboundVersions = Vec<(Py<PyAny>, i64)>;
-
-impl<'py> ArrayVersions<'py> {
+impl ArrayVersions {
     /// Records the version of an array.
     #[inline]
-    pub fn record(&mut self, framework: &'static Framework, array: &Bound<'py, PyAny>) {
-        self.0.extend(version(framework, array).map(|version| (array.clone(), version)));
+    pub fn record(&mut self, framework: &'static Framework, array: &Bound<'_, PyAny>) {
+        self.0.extend(version(framework, array).map(|n| (array.clone().unbind(), n)));
     }
 
     /// Adds the arrays of another record.
-    pub fn extend(&mut self, others: ArrayVersions<'py>) {
+    pub fn extend(&mut self, others: ArrayVersions) {
         self.0.extend(others.0);
     }
 
     /// Returns whether one of the arrays was written to since its version was recorded.
-    pub fn any_changed(&self, framework: &'static Framework) -> bool {
-        self.0.iter().any(|(array, before)| has_changed(framework, array, *before))
+    pub fn any_changed(&self, py: Python<'_>, framework: &'static Framework) -> bool {
+        self.0.iter().any(|(array, before)| has_changed(framework, array.bind(py), *before))
     }
 
-    /// The same, independent of the interpreter's lifetime.
-    pub fn unbind(self) -> UnboundVersions {
-        self.0.into_iter().map(|(array, version)| (array.unbind(), version)).collect()
-    }
-
-    /// The reverse of [`unbind`](Self::unbind).
-    pub fn bind(py: Python<'py>, arrays: &[(Py<PyAny>, i64)]) -> ArrayVersions<'py> {
-        ArrayVersions(arrays.iter().map(|(array, n)| (array.bind(py).clone(), *n)).collect())
+    /// Visits the arrays, for the garbage collector.
+    ///
+    /// # Errors
+    ///
+    /// Any error that the visitor returns.
+    pub fn visit(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.0.iter().try_for_each(|(array, _)| visit.call(array))
     }
 }
 

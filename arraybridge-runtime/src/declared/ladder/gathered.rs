@@ -57,7 +57,7 @@ impl<'a, 'py> Gathered<'a, 'py> {
         if let Gathering::Growing(whole, filled) = &mut self.state {
             let span = Span::plain(self.axis, *filled..*filled + length);
             let follows = shape::length_along(&result, self.axis) == Some(length);
-            if follows && whole.place_cast(&result, &[span])? {
+            if follows && whole.place(&result, &[span], true)? {
                 *filled += length;
                 return Ok(());
             }
@@ -111,7 +111,7 @@ impl<'a, 'py> Gathered<'a, 'py> {
             std::mem::replace(&mut self.state, Gathering::Empty)
             && filled > 0
         {
-            results.push((whole.finish_region(Some((self.axis, filled)))?, filled));
+            results.push((whole.finish(Some((self.axis, filled)))?, filled));
         }
         self.state = Gathering::Kept(results);
         Ok(())
@@ -127,7 +127,7 @@ impl<'a, 'py> Gathered<'a, 'py> {
         let axis = self.axis;
         match self.state {
             Gathering::Empty => Err(Error::Value("there are no parts".to_owned())),
-            Gathering::Growing(whole, _) => whole.finish(),
+            Gathering::Growing(whole, _) => whole.finish(None),
             Gathering::Elements(like, columns) => {
                 let joined = columns.into_iter().map(Gathered::joined);
                 Ok(rebuilt(&like, joined.collect::<Result<_>>()?)?)

@@ -73,7 +73,8 @@ pub(super) fn split<'py>(
     let SplitCall { results, lengths, versions, .. } = parts;
     let failure = |failed: FailedAttempt| {
         // The calls that succeeded may have written to their parts.
-        let written = failed.written || versions.any_changed(call.definition.options.input);
+        let written =
+            failed.written || versions.any_changed(call.py, call.definition.options.input);
         RungFailure::Failed(FailedAttempt { written, ..failed })
     };
     let longest = called.map_err(failure)?;
@@ -162,7 +163,7 @@ struct SplitCall<'a, 'b, 'py> {
     axis: usize,
     results: Gathered<'b, 'py>,
     lengths: Vec<usize>,
-    versions: ArrayVersions<'py>,
+    versions: ArrayVersions,
 }
 
 impl<'py> SplitCall<'_, '_, 'py> {

@@ -68,7 +68,7 @@ impl<'a, 'py> Assembly<'a, 'py> {
             Assembling::Nothing if result.is_none() => Ok(()),
             Assembling::Mosaic(mosaic) => {
                 check_fits(&result, tile)?;
-                if mosaic.place(&result, tile)? {
+                if mosaic.place(&result, tile, false)? {
                     return Ok(());
                 }
                 Err(unlike())
@@ -143,7 +143,7 @@ impl<'a, 'py> Assembly<'a, 'py> {
     /// [`Error::Value`] when nothing was returned although tiles overlap; what a join raises.
     pub fn finish(self, py: Python<'py>, overlap: bool) -> Result<Bound<'py, PyAny>> {
         match self.state {
-            Assembling::Mosaic(mosaic) => mosaic.finish(),
+            Assembling::Mosaic(mosaic) => mosaic.finish(None),
             Assembling::Written(_) => Ok(slices::written(py)?),
             Assembling::Kept(results) => joined(results, self.grid),
             Assembling::Declared(how, results) => how.apply(&results, 0),

@@ -353,7 +353,7 @@ fn part<'py>(
         let text = format!("start and stop must not be negative, as in {start} to {stop}");
         return Err(Error::Value(text));
     };
-    slices::part(&array, axis, from, to)
+    slices::region(&array, &[(axis, from..to)])
 }
 
 /// Clear the device memory caches of every loaded framework.

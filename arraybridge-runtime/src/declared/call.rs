@@ -106,19 +106,14 @@ impl<'a, 'py> Call<'a, 'py> {
         }
     }
 
-    /// Finds the arrays among the arguments.
+    /// Finds the arrays among the arguments. `is_cut` is true if the call is made part by part.
     ///
     /// # Errors
     ///
     /// The errors of [`Finder::find`].
     // The call stays where it is: a second one in each frame would shorten recursions.
     #[inline]
-    pub fn find_arrays(&mut self) -> Result<()> {
-        self.find(false)
-    }
-
-    #[inline]
-    fn find(&mut self, is_cut: bool) -> Result<()> {
+    pub fn find_arrays(&mut self, is_cut: bool) -> Result<()> {
         let Call { slots, found, definition, args, kwargs, .. } = self;
         Finder { slots, found, definition, is_cut }.find(args, kwargs.as_ref())
     }
@@ -130,7 +125,7 @@ impl<'a, 'py> Call<'a, 'py> {
     /// The errors of [`Finder::find`]; what reading raises.
     #[cold]
     pub fn find_cut_arrays(&mut self) -> Result<()> {
-        self.find(true)?;
+        self.find_arrays(true)?;
         if self.slots.iter().all(|slot| slot.lazy().is_none()) {
             return Ok(());
         }

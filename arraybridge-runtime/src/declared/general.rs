@@ -107,7 +107,7 @@ impl Declared {
         let mut call = Call::new(slf, args, kwargs, policy);
         match options.tiles.is_some() || slice_by_slice {
             true => call.find_cut_arrays()?,
-            false => call.find_arrays()?,
+            false => call.find_arrays(false)?,
         }
         if let Some(result) = call.in_parts(|| given_again(py, added_keywords, options))? {
             return Ok(result);
@@ -121,7 +121,7 @@ impl Declared {
         match (definition.kind, slice_by_slice) {
             (FunctionKind::Plain, false) => {
                 let result = call.called(&call.slots, ResultScope::Call)?;
-                let result = call.finish(result, ResultScope::Call)?;
+                let result = call.finish(result, ResultScope::Call, Ok)?;
                 call.rewrapped(call.wrapper(), result)
             }
             (FunctionKind::Plain, true) => {

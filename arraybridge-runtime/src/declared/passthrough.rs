@@ -151,14 +151,14 @@ fn found<'a, 'py>(
 ) -> PyResult<Call<'a, 'py>> {
     let (args, kwargs) = given.packed(declared.py())?;
     let mut call = Call::new(declared, &args, kwargs.as_ref(), policy);
-    call.find_arrays()?;
+    call.find_arrays(false)?;
     Ok(call)
 }
 
 /// Retries a failed call on the rungs of the ladder, and finishes its result.
 fn retried<'py>(call: &Call<'_, 'py>, failed: FailedAttempt) -> PyResult<Bound<'py, PyAny>> {
     let result = ladder::retry_call(call, &call.slots, failed, ResultScope::Call)?;
-    call.finish(result, ResultScope::Call)
+    call.finish(result, ResultScope::Call, Ok)
 }
 
 /// Retries a call that failed with `error`, if memory ran out.
@@ -280,7 +280,7 @@ fn call_checked<'py>(
             if result::is_finished(&definition.options, policy, lead, &result) {
                 return Ok(result);
             }
-            found(declared, given, policy)?.finish(result, ResultScope::Call)
+            found(declared, given, policy)?.finish(result, ResultScope::Call, Ok)
         }
         Err(error) if !is_recoverable(py, definition, &error) => Err(error),
         Err(error) => {

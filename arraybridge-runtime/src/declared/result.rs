@@ -32,28 +32,14 @@ pub enum ResultScope {
 }
 
 impl<'py> Call<'_, 'py> {
-    /// Gives a result its dtype and its framework, and tests the contract.
+    /// Gives a result its dtype and its framework, takes a last step, and tests the contract.
     ///
     /// # Errors
     ///
-    /// The errors of [`finish`]; any exception that the contract raises; `ValueError` when
+    /// The errors of [`finish`], and what the step returns; any exception that the contract raises; `ValueError` when
     /// the result violates it.
     #[inline]
     pub fn finish(
-        &self,
-        result: Bound<'py, PyAny>,
-        scope: ResultScope,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        self.finish_as(result, scope, Ok)
-    }
-
-    /// Does what [`finish`](Self::finish) does, with a last step before the contract.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`finish`](Self::finish), and what the step returns.
-    #[inline]
-    pub fn finish_as(
         &self,
         mut result: Bound<'py, PyAny>,
         scope: ResultScope,

@@ -29,7 +29,7 @@ impl<'py> Call<'_, 'py> {
         let layout = self.layout()?;
         if layout.leading.is_empty() {
             let result = self.called(&self.slots, ResultScope::Call)?;
-            return self.finish(result, ResultScope::Call);
+            return self.finish(result, ResultScope::Call, Ok);
         }
         self.check_layout(&layout)?;
         let order = layout.order();
@@ -90,7 +90,7 @@ impl<'py> Call<'_, 'py> {
             Some(sink) => sink.merged(stack)?,
             None => stack,
         };
-        self.finish_as(stack, ResultScope::Stack, |stack| arranged(stack, layout))
+        self.finish(stack, ResultScope::Stack, |stack| arranged(stack, layout))
     }
 
     /// The axes of the first array that count slices: all before the last two, or those that the declaration does not

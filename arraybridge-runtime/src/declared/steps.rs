@@ -146,7 +146,7 @@ impl CallOrigin {
         {
             ready::wait(execution, &value)?;
         }
-        call.finish(value, ResultScope::Call)
+        call.finish(value, ResultScope::Call, Ok)
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
@@ -167,7 +167,7 @@ impl CallOrigin {
         let kwargs = self.kwargs.as_ref().map(|kwargs| kwargs.bind(py));
         let (declared, args) = (self.declared.bind(py), self.args.bind(py));
         let mut call = Call::new(declared, args, kwargs, self.policy);
-        call.find_arrays()?;
+        call.find_arrays(false)?;
         Ok(call)
     }
 

@@ -44,7 +44,7 @@ impl<'py> Call<'_, 'py> {
                 && (options.input.memory_type != MemoryType::Numpy || lead.is_opened())
                 && !lead.class.own
                 && lead.class.framework.memory_type == MemoryType::Numpy
-                && lead.is_argument()
+                && lead.element.is_none()
         }) else {
             return Ok(None);
         };

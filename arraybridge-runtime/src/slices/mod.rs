@@ -326,25 +326,11 @@ fn shaped<'py>(merged: Bound<'py, PyAny>, lengths: &[usize]) -> Result<Bound<'py
     reshaped(&merged, &shape)
 }
 
-/// The elements in `start..stop` along an axis; a view if the framework has views.
-///
-/// # Errors
-///
-/// [`Error::Value`] when the array has no such axis or no such elements; what the framework raises.
-pub fn part<'py>(
-    array: &Bound<'py, PyAny>,
-    axis: usize,
-    start: usize,
-    stop: usize,
-) -> Result<Bound<'py, PyAny>> {
-    region(array, &[(axis, start..stop)])
-}
-
 /// The elements in a range along each of some axes; a view if the framework has views.
 ///
 /// # Errors
 ///
-/// The errors of [`part`].
+/// [`Error::Value`] when the array has no such axis or no such elements; what the framework raises.
 pub fn region<'py>(
     array: &Bound<'py, PyAny>,
     ranges: &[(usize, Range<usize>)],

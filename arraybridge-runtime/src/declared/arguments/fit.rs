@@ -57,23 +57,6 @@ impl<'py> FittedArguments<'py> {
         }
     }
 
-    #[inline]
-    fn unchanged(
-        args: &Bound<'py, PyTuple>,
-        kwargs: Option<&Bound<'py, PyDict>>,
-    ) -> FittedArguments<'py> {
-        let (args, kwargs) = (args.clone(), kwargs.cloned());
-        let versions = ArrayVersions::default();
-        FittedArguments {
-            args,
-            kwargs,
-            must_wait: false,
-            versions,
-            placement: Placement::Auto,
-            copies: Vec::new(),
-        }
-    }
-
     /// Gives the caller's arrays what the function has written to copies of them.
     ///
     /// # Errors
@@ -104,7 +87,14 @@ pub fn fit<'py>(
     destination: Option<Destination>,
 ) -> Result<FittedArguments<'py>> {
     let options = &definition.options;
-    let mut fitted = FittedArguments::unchanged(args, kwargs);
+    let mut fitted = FittedArguments {
+        args: args.clone(),
+        kwargs: kwargs.cloned(),
+        must_wait: false,
+        versions: ArrayVersions::default(),
+        placement: Placement::Auto,
+        copies: Vec::new(),
+    };
     let target = destination.map_or(options.input, |destination| destination.framework);
     written::check(definition, target, slots)?;
     let fits = options.accepts_own_arrays()

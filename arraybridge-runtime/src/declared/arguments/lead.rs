@@ -7,16 +7,9 @@ use crate::framework::loaded;
 use crate::framework::shape;
 use crate::framework::spec::DType;
 
-/// Puts the lead before the other arrays: that of `lead=`, or the first that can be an image. An array that is an
-/// argument itself comes before those in containers, which are mostly parameters.
-pub fn put_first(slots: &mut ArgumentSlots<'_>, definition: &Definition) {
-    if let Some(index) = index(slots, definition).filter(|index| *index > 0) {
-        let lead = slots.remove(index);
-        slots.insert(0, lead);
-    }
-}
-
-fn index(slots: &ArgumentSlots<'_>, definition: &Definition) -> Option<usize> {
+/// The index of the lead: the array of `lead=`, or the first that can be an image. An array that is an argument
+/// itself comes before those in containers, which are mostly parameters.
+pub fn index(slots: &ArgumentSlots<'_>, definition: &Definition) -> Option<usize> {
     if let Some(name) = &definition.options.lead {
         let order = definition.parameters.keyword(name).1;
         if let Some(index) = slots.iter().position(|slot| slot.order == order) {

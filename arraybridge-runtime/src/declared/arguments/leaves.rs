@@ -16,7 +16,11 @@ pub fn walk<'py>(
     container: &Container<'_, 'py>,
     visit: &mut dyn FnMut(usize, Bound<'py, PyAny>) -> Result<()>,
 ) -> Result<()> {
-    Walk { next: 0, above: Vec::new() }.items(container, visit)
+    let mut visit = |index, value: Bound<'py, PyAny>| {
+        visit(index, value.clone())?;
+        Ok(value)
+    };
+    Walk::default().rebuilt(container, &mut visit).map(drop)
 }
 
 /// Replaces what a container holds at some indexes, which ascend. The containers of the caller are not changed.
@@ -33,8 +37,7 @@ pub fn replaced<'py>(
         Some((_, replacement)) => Ok(replacement),
         None => Ok(value),
     };
-    let mut walk = Walk { next: 0, above: Vec::new() };
-    let made = walk.rebuilt(container, &mut replace)?;
+    let made = Walk::default().rebuilt(container, &mut replace)?;
     Ok(made.unwrap_or_else(|| container.value().clone()))
 }
 
@@ -50,6 +53,7 @@ pub fn leaf<'py>(container: &Container<'_, 'py>, wanted: usize) -> Option<Bound<
     found
 }
 
+#[derive(Default)]
 struct Walk {
     next: usize,
     /// The addresses of the containers that this one is in.
@@ -57,18 +61,6 @@ struct Walk {
 }
 
 impl Walk {
-    fn items<'py>(
-        &mut self,
-        container: &Container<'_, 'py>,
-        visit: &mut dyn FnMut(usize, Bound<'py, PyAny>) -> Result<()>,
-    ) -> Result<()> {
-        self.rebuilt(container, &mut |index, value| {
-            visit(index, value.clone())?;
-            Ok(value)
-        })
-        .map(drop)
-    }
-
     /// The container with what `replace` returns for each item; `None` if that changes nothing.
     fn rebuilt<'py>(
         &mut self,

@@ -73,7 +73,7 @@ pub struct ArgumentSlot<'py> {
     /// The argument.
     pub key: ArgumentKey<'py>,
     /// The array's index among all that the argument holds, at any depth, if that is a container.
-    element: Option<usize>,
+    pub element: Option<usize>,
     /// The argument's index in the signature.
     order: usize,
     /// The array as the caller passed it, or a part of it.
@@ -219,8 +219,11 @@ impl<'py> Finder<'_, 'py> {
             }
             self.slots.sort_by_key(|slot| slot.order);
         }
-        if self.slots.len() > 1 {
-            lead::put_first(self.slots, self.definition);
+        if self.slots.len() > 1
+            && let Some(index @ 1..) = lead::index(self.slots, self.definition)
+        {
+            let lead = self.slots.remove(index);
+            self.slots.insert(0, lead);
         }
         Ok(())
     }
@@ -424,11 +427,6 @@ impl<'py> ArgumentSlot<'py> {
     /// Returns whether the function opens the array itself.
     pub fn is_opened(&self) -> bool {
         self.usage.is_opened()
-    }
-
-    /// Returns whether it is an argument itself, and not in a container.
-    pub fn is_argument(&self) -> bool {
-        self.element.is_none()
     }
 
     /// Returns whether it was made of what the caller passed.

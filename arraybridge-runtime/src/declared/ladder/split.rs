@@ -8,7 +8,7 @@ use super::gathered::Gathered;
 use super::join::undeclared;
 use super::room::CallRoom;
 use super::{RungFailure, release};
-use crate::declared::arguments::{ArgumentSlots, ArrayVersions};
+use crate::declared::arguments::{ArgumentSlot, ArgumentSlots, ArrayVersions};
 use crate::declared::call::{AttemptOptions, Call, FailedAttempt};
 use crate::declared::result::{self, ResultScope};
 use crate::framework::cleanup;
@@ -211,10 +211,10 @@ impl<'py> SplitCall<'_, '_, 'py> {
     fn attempt(&mut self, start: usize, stop: usize) -> Result<Bound<'py, PyAny>, FailedAttempt> {
         // A function without Python frames does not look for an interrupt.
         self.call.py.check_signals()?;
-        let axis = self.axis;
-        let lead = slices::part(&self.slots[0].value, axis, start, stop)?;
-        let part = |array: &Bound<'py, PyAny>| slices::part(array, axis, start, stop);
-        let slots = self.call.with_parts(self.slots, lead, &|slot| part(&slot.value))?;
+        let range = [(self.axis, start..stop)];
+        let lead = slices::region(&self.slots[0].value, &range)?;
+        let part = |slot: &ArgumentSlot<'py>| slices::region(&slot.value, &range);
+        let slots = self.call.with_parts(self.slots, lead, &part)?;
         let (result, versions) = self.call.attempt(&slots, &AttemptOptions::default())?;
         self.versions.extend(versions);
         Ok(result)

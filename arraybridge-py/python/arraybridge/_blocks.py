@@ -28,15 +28,18 @@ _BARS: ContextVar[Callable[..., Any] | None] = ContextVar("arraybridge.progress"
 class Block:
     """Sets a context variable. It is entered once at a time."""
 
-    __slots__ = ("_token",)
-    _token: Token[Any] | None
+    __slots__ = ("_opened",)
+    # Has one entry while the block is open. `setdefault` and `pop` are atomic, also without a GIL.
+    _opened: dict[str, Any]
 
     def _open(self, variable: ContextVar[Any], value: Any) -> None:
-        self._expect_closed(self._token is None, variable.name)
-        self._token = variable.set(value)
+        token: Token[Any] = variable.set(value)
+        if self._opened.setdefault("with", token) is not token:
+            variable.reset(token)
+            self._refuse(variable.name)
 
     def _close(self, variable: ContextVar[Any]) -> None:
-        token, self._token = self._token, None
+        token = self._opened.pop("with", None)
         if token is not None:
             self._closed()
             variable.reset(token)
@@ -44,9 +47,8 @@ class Block:
     def _closed(self) -> None:
         """Count the block as closed, also if its variable cannot be reset in this context."""
 
-    def _expect_closed(self, is_closed: bool, name: str) -> None:
-        if not is_closed:
-            raise RuntimeError(f"this block is already open; make another one with {name}()")
+    def _refuse(self, name: str) -> None:
+        raise RuntimeError(f"this block is already open; make another one with {name}()")
 
 
 @final
@@ -69,7 +71,7 @@ class no_copy(Block):  # noqa: N801
     __slots__ = ()
 
     def __init__(self) -> None:
-        self._token = None
+        self._opened = {}
 
     def __enter__(self) -> None:
         self._open(_core._NO_COPY, True)
@@ -118,7 +120,7 @@ class dtype_policy(Block):  # noqa: N801
         *,
         range: tuple[int, int] | None = None,
     ) -> None:
-        self._token = None
+        self._opened = {}
         self._given = (dtype_conversion, scaling, narrow, range)
         _core._policy(*self._given, False)
 
@@ -180,7 +182,7 @@ class progress(Block):  # noqa: N801
         if bar is not None and not callable(bar):
             text = f"bar must be a class or a function like tqdm.tqdm, not {type(bar).__name__}"
             raise TypeError(text)
-        self._token = None
+        self._opened = {}
         self._bar = bar
 
     def __enter__(self) -> None:

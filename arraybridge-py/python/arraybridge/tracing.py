@@ -235,30 +235,30 @@ class _Collector(Block):
     What these raise is seen by nobody.
     """
 
-    __slots__ = ("_everywhere", "_into", "_lists")
+    __slots__ = ("_everywhere", "_into")
 
     def __init__(self, everywhere: bool, into: tuple[Any, Any] | None = None) -> None:
-        self._token = None
+        self._opened = {}
         self._everywhere, self._into = everywhere, into
-        # The lists of a trace of all threads.
-        self._lists: tuple[Any, Any] | None = None
 
     def __enter__(self) -> tuple[Any, Any]:
         lists = self._into or ([], [])
         if self._everywhere:
-            self._expect_closed(self._lists is None, "arraybridge.trace")
-            self._lists = _core._EVERYWHERE[id(lists)] = lists
+            opened = (lists,)
+            if self._opened.setdefault("with", opened) is not opened:
+                self._refuse("arraybridge.trace")
+            _core._EVERYWHERE[id(lists)] = lists
         else:
             self._open(_core._TRACES, (*(_core._TRACES.get() or ()), lists))
         _core._count_blocks(1, 0)
         return lists
 
     def __exit__(self, *_exception: object) -> None:
-        lists, self._lists = self._lists, None
-        if lists is not None:
-            del _core._EVERYWHERE[id(lists)]
+        if not self._everywhere:
+            self._close(_core._TRACES)
+        elif opened := self._opened.pop("with", None):
+            del _core._EVERYWHERE[id(opened[0])]
             self._closed()
-        self._close(_core._TRACES)
 
     def _closed(self) -> None:
         _core._count_blocks(-1, 0)

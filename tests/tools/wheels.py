@@ -3,9 +3,9 @@
     python tests/tools/wheels.py --maturin .venv/bin/maturin --out build/wheels/release
 
 The CPythons are those in PATH, those of pyenv, and those that tests/tools/interpreters.py has got.
-`WHEELS` has the wheels: each is built with the first CPython of its list, and installed for every
-one that takes it. The sdist is installed for the newest. The smoke test runs outside of the
-repository.
+`WHEELS` has the wheels: each is built with the first CPython that takes it, and installed for every
+one. Where there is none, maturin builds the wheel from what it knows of that version, and nothing
+tries it. The sdist is installed for the newest. The smoke test runs outside of the repository.
 """
 
 from __future__ import annotations
@@ -37,12 +37,17 @@ class Version(NamedTuple):
     free_threaded: bool = False
 
 
-# The tag of each wheel, the versions that take it, and the feature that it is built with.
+# The tag of each wheel, its oldest CPython, the versions that take it, and its cargo feature.
 WHEELS = (
-    ("cp311-cp311", lambda version: version == Version(3, 11), ""),
-    ("cp312-abi3", lambda version: version >= (3, 12) and not version.free_threaded, "abi3"),
-    ("cp314-cp314t", lambda version: version == Version(3, 14, True), ""),
-    ("cp315-abi3.abi3t", lambda version: version >= (3, 15), "abi3t"),
+    ("cp311-cp311", "python3.11", lambda version: version == Version(3, 11), ""),
+    (
+        "cp312-abi3",
+        "python3.12",
+        lambda version: version >= (3, 12) and not version.free_threaded,
+        "abi3",
+    ),
+    ("cp314-cp314t", "python3.14t", lambda version: version == Version(3, 14, True), ""),
+    ("cp315-abi3.abi3t", "python3.15", lambda version: version >= (3, 15), "abi3t"),
 )
 
 
@@ -57,7 +62,7 @@ def interpreters() -> dict[Version, str]:
         for path in sorted(folder.glob("python3.*")):
             if re.fullmatch(r"python3\.\d+t?", path.name) and (known := about(path)):
                 version, executable = known
-                if any(takes(version) for _, takes, _ in WHEELS):
+                if any(takes(version) for _, _, takes, _ in WHEELS):
                     found.setdefault(version, executable)
     return dict(sorted(found.items()))
 
@@ -103,16 +108,15 @@ def main() -> int:
     print("CPythons:", ", ".join(found.values()) or "none")
     maturin = os.path.abspath(options.maturin) if os.sep in options.maturin else options.maturin
     subprocess.run([maturin, "sdist", "-o", str(out)], cwd=ROOT, check=True)
-    for tag, takes, feature in WHEELS:
+    for tag, oldest, takes, feature in WHEELS:
         python = next((found[version] for version in found if takes(version)), None)
-        if python:
-            features = ["--features", feature] if feature else []
-            build(maturin, out, python, "--profile", options.profile, *features)
-        else:
-            print(f"no CPython on this machine builds {tag}")
+        if python is None:
+            print(f"no CPython on this machine takes {tag}: it is built, and not tried")
+        features = ["--features", feature] if feature else []
+        build(maturin, out, python or oldest, "--profile", options.profile, *features)
     for package in sorted(out.iterdir()):
         print(f"{package.name}, {package.stat().st_size / 2**20:.1f} MiB")
-    for tag, takes, _ in WHEELS:
+    for tag, _, takes, _ in WHEELS:
         for version, python in found.items():
             if takes(version):
                 (wheel,) = out.glob(f"*-{tag}-*")

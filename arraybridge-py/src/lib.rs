@@ -425,6 +425,12 @@ fn execute_with_oom_recovery<'py>(
     Ok(package::memory::retry(func, names::framework(memory_type)?, max_retries)?)
 }
 
+/// Make this module check rust-numpy's borrows, unless another one does already. Return whether it does.
+#[pyfunction]
+fn _publish_borrows(py: Python<'_>) -> PyResult<bool> {
+    package::publish_borrows(py)
+}
+
 /// Returns the mistakes that the build would find in files of tables, a list of names and texts. Each begins with the
 /// name, the line and the column.
 #[pyfunction]
@@ -456,6 +462,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("_TABLES", PyTuple::new(module.py(), package::TABLES)?)?;
     module.add("_KEYS", package::KEYS)?;
     module.add_function(wrap_pyfunction!(_mistakes, module)?)?;
+    module.add_function(wrap_pyfunction!(_publish_borrows, module)?)?;
     package::add_tensor_class(module)?;
     module.add_function(wrap_pyfunction!(convert_, module)?)?;
     module.add_function(wrap_pyfunction!(convert_memory, module)?)?;

@@ -47,6 +47,7 @@ pub use crate::rust_function::{
 #[cfg(feature = "package")]
 pub mod package {
     pub use crate::c_api::publish;
+    pub use crate::claims::rust_numpy::publish as publish_borrows;
     pub use crate::convert::record::Record;
     pub use crate::convert::trace::{count_blocks, or_always_copy};
     pub use crate::convert::{

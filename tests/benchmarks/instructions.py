@@ -155,14 +155,16 @@ GROUPS = {
     ),
     "functions": Group(
         ("numpy",),
-        f"functions = bridges.extension({FUNCTIONS!r}, 'release', build=False)",
+        f"functions = bridges.extension({FUNCTIONS!r}, 'release', build=False); out = x.copy()",
         {
             "Rust function, array to number": "functions.total(x)",
             "Rust function, array to array": "functions.doubled(x)",
+            "Rust function, in place": "functions.add_to(x, out)",
         },
         {
             "Rust function, array to number": "functions.total_by_hand(x)",
             "Rust function, array to array": "functions.doubled_by_hand(x)",
+            "Rust function, in place": "functions.add_to_by_hand(x, out)",
         },
     ),
 }

@@ -9,6 +9,8 @@
 //! imported. It needs no interpreter, since detached functions claim memory as well.
 
 mod registry;
+#[cfg(feature = "package")]
+pub mod rust_numpy;
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -90,9 +92,13 @@ impl User {
     /// A view of a tensor.
     pub const TENSOR: User = User::parameter("", "");
 
-    /// Returns whether it is a view of a tensor.
-    fn is_tensor(self) -> bool {
-        self.function.len == 0
+    /// A function that borrows an array with rust-numpy.
+    #[cfg(feature = "package")]
+    const RUST_NUMPY: User = User::parameter("", "a function of another extension");
+
+    /// Returns whether it is a parameter of a function, whose call ends on the thread that it began on.
+    fn is_parameter(self) -> bool {
+        self.function.len != 0
     }
 
     /// A parameter of a function.
@@ -174,10 +180,11 @@ impl Conflict {
 impl fmt::Display for Conflict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verb = if self.writes { "writes" } else { "reads" };
-        match self.user.function.get() {
-            "" => f.write_str("the memory of a Tensor that is being read"),
-            function => {
-                write!(f, "the memory that {function}() {verb} as '{}'", self.parameter())
+        match (self.user.function.get(), self.parameter()) {
+            ("", "") => f.write_str("the memory of a Tensor that is being read"),
+            ("", other) => write!(f, "the memory that {other} {verb}"),
+            (function, parameter) => {
+                write!(f, "the memory that {function}() {verb} as '{parameter}'")
             }
         }
     }

@@ -74,9 +74,8 @@ impl Registry {
         state.last += 1;
         let (ticket, before, thread) = (state.last, state.entries.len(), this_thread());
         for (index, wanted) in wanted.iter().enumerate() {
-            let memory = wanted.memory();
-            let (range, is_dense) = span(memory);
-            if let Some((place, certain)) = state.conflict(memory, range, wanted.writes) {
+            let added = state.add(ticket, wanted.memory(), wanted.user, wanted.writes, thread);
+            if let Err((place, certain)) = added {
                 let Entry { user, writes, .. } = state.entries[place];
                 state.entries.truncate(before);
                 return Err(Conflict {
@@ -87,18 +86,30 @@ impl Registry {
                     own: place >= before,
                 });
             }
-            let (user, writes) = (wanted.user, wanted.writes);
-            let elements = (!is_dense).then(|| Elements::copied(memory));
-            state.entries.push(Entry { ticket, range, elements, user, writes, thread });
         }
         Ok(NonZeroU64::new(ticket).expect("tickets are counted from 1"))
     }
 
+    /// Claims memory with a ticket of the caller's, which may have several claims. Returns whether it was free.
+    #[cfg(feature = "package")]
+    pub fn borrow(&self, ticket: u64, memory: Strided<'_>, writes: bool) -> bool {
+        self.lock().add(ticket, memory, User::RUST_NUMPY, writes, this_thread()).is_ok()
+    }
+
+    /// Releases one claim of a ticket that may have several.
+    #[cfg(feature = "package")]
+    pub fn give_back(&self, ticket: u64) {
+        let entries = &mut self.lock().entries;
+        if let Some(place) = entries.iter().rposition(|entry| entry.ticket == ticket) {
+            entries.remove(place);
+        }
+    }
+
     /// Releases what functions claimed on other threads. A forked process lacks those threads, so that the functions
-    /// never return. A view of a tensor may belong to any thread, and keeps its claim.
+    /// never return. All others may belong to any thread, and keep their claims.
     fn forget_other_threads(&self) {
         let here = this_thread();
-        self.lock().entries.retain(|entry| entry.thread == here || entry.user.is_tensor());
+        self.lock().entries.retain(|entry| entry.thread == here || !entry.user.is_parameter());
     }
 
     /// Releases the memory of a claim.
@@ -122,6 +133,25 @@ impl Registry {
 }
 
 impl State {
+    /// Adds claimed memory, or returns what [`State::conflict`] found.
+    #[inline]
+    fn add(
+        &mut self,
+        ticket: u64,
+        memory: Strided<'_>,
+        user: User,
+        writes: bool,
+        thread: usize,
+    ) -> Result<(), (usize, bool)> {
+        let (range, is_dense) = span(memory);
+        if let Some(conflict) = self.conflict(memory, range, writes) {
+            return Err(conflict);
+        }
+        let elements = (!is_dense).then(|| Elements::copied(memory));
+        self.entries.push(Entry { ticket, range, elements, user, writes, thread });
+        Ok(())
+    }
+
     /// The index of claimed memory that conflicts with a wanted one, and whether that is certain.
     #[inline]
     fn conflict(

@@ -1,14 +1,36 @@
-//! The borrow flags of NumPy arrays that all extensions built with rust-numpy share.
+//! The borrow flags of NumPy arrays that all extensions built with rust-numpy share, where another extension
+//! was the first to publish them. Where the package was, they are claims.
 
 use numpy::{
     BorrowError, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyReadwriteArrayDyn,
     PyUntypedArray, PyUntypedArrayMethods,
 };
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::PyTuple;
 
 use crate::memory::numpy_array;
 use crate::memory::view::View;
+
+/// Whether the package's claims are what rust-numpy checks its borrows with.
+static ARE_CLAIMS: PyOnceLock<bool> = PyOnceLock::new();
+
+/// Returns whether the flags are claims; `None` if nobody has asked yet.
+#[inline]
+pub(super) fn are_claims_known(py: Python<'_>) -> Option<bool> {
+    ARE_CLAIMS.get(py).copied()
+}
+
+/// Makes the flags claims if nobody has published others, and returns whether they are.
+///
+/// # Errors
+///
+/// Any exception that NumPy raises.
+#[cold]
+pub(super) fn are_claims(py: Python<'_>) -> PyResult<bool> {
+    let publish = || py.import("arraybridge._core")?.call_method0("_publish_borrows")?.extract();
+    ARE_CLAIMS.get_or_try_init(py, publish).copied()
+}
 
 /// A raised flag, which is lowered when this is dropped. The element type has no meaning: a flag
 /// belongs to memory.

@@ -1,14 +1,14 @@
 //! The memory of a call's arguments: claimed while the function runs, and kept from going away.
 //!
-//! [`claims`](crate::claims) keeps Rust functions off memory that another one writes to. NumPy arrays
-//! are borrowed in the sense of rust-numpy as well, for the functions of extensions that are built with
-//! that.
+//! [`claims`](crate::claims) keeps Rust functions off memory that another one writes to. They are also what
+//! rust-numpy checks its borrows with, unless another extension came first. Then NumPy arrays are borrowed in
+//! the sense of rust-numpy as well.
 
 use numpy::{BorrowError, PyUntypedArray};
 use pyo3::prelude::*;
 use smallvec::SmallVec;
 
-use super::borrow_flag::BorrowFlag;
+use super::borrow_flag::{self, BorrowFlag};
 use super::{Call, Detach, Usage};
 use crate::claims::{Claim, Conflict, User, Wanted};
 use crate::convert::{self, Opened};
@@ -26,8 +26,10 @@ pub(super) struct ArgumentMemory<'py> {
     written: bool,
     /// True if its elements are used as bools, so that every byte has to be one.
     bools: bool,
-    /// True if the argument is a NumPy array, which has a flag.
+    /// True if the argument is a NumPy array, which may have a flag.
     is_numpy: bool,
+    /// The array, which does not resize itself while it has another reference.
+    array: Option<Bound<'py, PyUntypedArray>>,
     flag: Option<BorrowFlag<'py>>,
 }
 
@@ -71,6 +73,7 @@ impl<'a, 'py> Call<'a, 'py> {
             written,
             bools: false,
             is_numpy,
+            array: None,
             flag: None,
         });
         let ArgumentMemory { view, bools, .. } = memory.last_mut()?;
@@ -107,7 +110,8 @@ impl<'a, 'py> Call<'a, 'py> {
         }
         let is_numpy = on_host && given.is_some_and(|given| numpy_array::is_array(&given));
         // The host and CUDA devices share one address space.
-        let memory = ArgumentMemory { parameter, view, written, bools, is_numpy, flag: None };
+        let (array, flag) = (None, None);
+        let memory = ArgumentMemory { parameter, view, written, bools, is_numpy, array, flag };
         self.memory.borrow_mut().push(memory);
     }
 
@@ -187,6 +191,20 @@ impl<'a, 'py> Call<'a, 'py> {
             // Python code must not do is in ARCHITECTURE.md, "Assumptions about Python threads".
             unsafe { expect_bools(view) }.map_err(|error| self.about(*parameter, error))?;
         }
+        let are_claims = match borrow_flag::are_claims_known(self.py) {
+            Some(known) => known,
+            None => {
+                self.others_ran.set(true);
+                borrow_flag::are_claims(self.py)?
+            }
+        };
+        self.keep_arrays(memory)?;
+        if are_claims { Ok(()) } else { self.raise_flags(memory) }
+    }
+
+    /// Raises the flags of NumPy arrays.
+    #[cold]
+    fn raise_flags(&self, memory: &mut [ArgumentMemory<'py>]) -> Result<()> {
         // Where two flags conflict, the one of memory that is written to is raised.
         for written in [true, false] {
             for i in 0..memory.len() {
@@ -264,19 +282,29 @@ impl<'a, 'py> Call<'a, 'py> {
         self.function.entry.parameters[self.parameter(parameter)].name
     }
 
+    /// Keeps the NumPy arrays, which have to be as they were when they were opened.
     #[inline]
-    fn raise_flag(&self, memory: &mut [ArgumentMemory<'py>], i: usize) -> Result<()> {
-        let ArgumentMemory { parameter, ref view, written, is_numpy, .. } = memory[i];
-        let given = self.given(parameter).filter(|_| is_numpy);
-        // SAFETY: it is a NumPy array. Another class that is assigned to it derives from NumPy's too.
-        let array =
-            given.as_deref().map(|given| unsafe { given.cast_unchecked::<PyUntypedArray>() });
-        let Some(array) = array else { return Ok(()) };
-        // Python code may have run while the other arguments were opened.
-        if self.others_ran.get() && !numpy_array::is_described_by(array, view) {
-            let text = "the array was changed while the arguments were read".into();
-            return Err(self.about(parameter, Error::Value(text)));
+    fn keep_arrays(&self, memory: &mut [ArgumentMemory<'py>]) -> Result<()> {
+        for ArgumentMemory { parameter, view, is_numpy, array: kept, .. } in memory {
+            let given = self.given(*parameter).filter(|_| *is_numpy);
+            // SAFETY: it is a NumPy array. Another class that is assigned to it derives from NumPy's too.
+            let array =
+                given.as_deref().map(|given| unsafe { given.cast_unchecked::<PyUntypedArray>() });
+            let Some(array) = array else { continue };
+            // Python code may have run while the other arguments were opened.
+            if self.others_ran.get() && !numpy_array::is_described_by(array, view) {
+                let text = "the array was changed while the arguments were read".into();
+                return Err(self.about(*parameter, Error::Value(text)));
+            }
+            *kept = Some(array.clone());
         }
+        Ok(())
+    }
+
+    fn raise_flag(&self, memory: &mut [ArgumentMemory<'py>], i: usize) -> Result<()> {
+        let ArgumentMemory { array: Some(ref array), written, .. } = memory[i] else {
+            return Ok(());
+        };
         match BorrowFlag::raise(array, written)? {
             Ok(flag) => memory[i].flag = Some(flag),
             Err(error) => self.do_without_flag(memory, i, error)?,

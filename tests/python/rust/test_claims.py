@@ -411,19 +411,6 @@ def test_bools_are_not_written_to_while_python_runs(ext):
     assert not mask.any()
 
 
-def test_rust_numpy_borrows_nothing_of_what_an_argument_writes_to(ext):
-    x = np.ones((4, 8), "float32")
-
-    def borrow():
-        ext.writing(x[-1, 4:], nothing)
-
-    # The flags of the two halves conflict, and one of them alone does not cover the last row.
-    with pytest.raises(ab.AliasedArgumentError, match="borrowed"):
-        ext.fill_both(x[:, :4], x[:, 4:], borrow)
-    ext.fill_both(x[:2], x[2:], nothing)
-    assert not x.any()
-
-
 def test_rust_numpy_borrows_no_array_without_axes_that_is_written_to(ext):
     x = np.ones(3, "float32")
     with pytest.raises(TypeError, match="borrowed"):

@@ -9,6 +9,8 @@ use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
 use crate::host::dtype::DType;
+#[cfg(feature = "package")]
+use crate::host::overlap::Strided;
 use crate::interpreter::detached::{self, DetachedRef};
 use crate::memory::source::{Owner, Slot, Source};
 use crate::memory::view::View;
@@ -117,13 +119,23 @@ fn describe_in(array: &Bound<'_, PyUntypedArray>, view: &mut View) -> Option<()>
     Some(())
 }
 
+/// The elements of a NumPy array of any dtype.
+#[cfg(feature = "package")]
+pub fn elements<'a>(array: &'a Bound<'_, PyUntypedArray>) -> Strided<'a> {
+    let (address, shape, strides) = (address(array), array.shape(), array.strides());
+    Strided { address, shape, strides, size: item_size(array) }
+}
+
+fn item_size(array: &Bound<'_, PyUntypedArray>) -> usize {
+    // SAFETY: an array has a dtype.
+    unsafe { npyffi::PyDataType_ELSIZE(array.py(), fields(array).descr) as usize }
+}
+
 /// Returns whether a NumPy array is still as the view describes it.
 pub fn is_described_by(array: &Bound<'_, PyUntypedArray>, view: &View) -> bool {
     let fields = fields(array);
-    // SAFETY: an array has a dtype.
-    let size = unsafe { npyffi::PyDataType_ELSIZE(array.py(), fields.descr) } as usize;
     fields.data.cast() == view.data()
-        && size == view.dtype().size()
+        && item_size(array) == view.dtype().size()
         && is_same(array.shape(), view.shape())
         && is_same(array.strides(), view.strides())
 }

@@ -50,7 +50,7 @@ pub fn publish(py: Python<'_>) -> PyResult<bool> {
     if cfg!(Py_GIL_DISABLED) {
         return Ok(false);
     }
-    // The functions read NumPy's version, and could raise nothing.
+    // The functions need NumPy's version, and have no way to raise what the search for it may raise.
     numpy_array::load(py)?;
     let own = NonNull::from(&OWN).cast();
     // SAFETY: the pointer is to a static, and the capsule has no destructor.

@@ -201,3 +201,18 @@ if first == "ours":  # rust-numpy's own check takes it for empty
     theirs.writing(x[1, 1, ...], lambda: refused(reads, x))
 free()
 """)
+
+
+def test_an_array_keeps_its_memory_during_a_call(run):
+    run("""
+held, refused_to_resize = [np.zeros(8, "float32")], []
+
+def resize():
+    try:
+        held.pop().resize(1 << 20)
+    except ValueError as error:
+        refused_to_resize.append(error)
+
+ours.during(held[0], resize)
+assert refused_to_resize
+""")

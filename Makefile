@@ -59,7 +59,7 @@ WITHOUT_SHORTCUTS := $(addprefix convert/test_,committed crashes detect errors e
 PYTEST := -m pytest -n 2 --dist loadfile
 
 .NOTPARALLEL:
-.PHONY: help demo demo-all pipeline gallery test test-rust test-cupy test-python test-without-shortcuts test-oldest test-newest wheel wheels seventh tables gpu \
+.PHONY: help demo demo-all pipeline gallery test test-rust test-cupy test-python test-without-shortcuts test-oldest test-newest test-free-threaded wheel wheels seventh tables gpu \
 	gpu-wheel simulated-cuda simulated-wheel simulated-calls test-simulated-gpu mutants-simulated-gpu examples consumer $(OPENHCS:%=consumer-%) upstream dask ray docs screenshots figures mutants sanitize sanitize-threads sanitize-python valgrind miri lifetime soak fuzz conformance supply-chain public-api bench authors workloads lint platforms clean
 
 help: ## list the targets
@@ -228,6 +228,21 @@ test-newest: $(TEST_STAMP) $(OPENCL_ENV) ## conversions, declared functions and 
 		$(VENV)/bin/python -m pip --python $$venv/bin/python install --quiet --force-reinstall --no-deps build/wheels/$$venv/*.whl; \
 		$$venv/bin/python $(PYTEST) -q $(NEWEST_TESTS:%=tests/python/%.py); \
 	done
+
+# PyO3 takes free-threaded CPythons from 3.14 on, of which Debian has no package and no source yet.
+FREE_THREADED := 3.13t
+FREE_THREADED_VENV := .venv-$(FREE_THREADED)
+
+test-free-threaded: $(TEST_STAMP) ## the tests of test-newest and eight threads at once on a CPython without a GIL, built from Debian's source
+	@python=$$($(VENV)/bin/python tests/tools/interpreters.py $(FREE_THREADED) --out $(INTERPRETERS)); \
+	test -d $(FREE_THREADED_VENV) || $$python -m venv --without-pip $(FREE_THREADED_VENV)
+	@$(VENV)/bin/python -m pip --python $(FREE_THREADED_VENV)/bin/python install --quiet --only-binary :all: \
+	-r tests/requirements-newest.txt
+	@rm -rf build/wheels/$(FREE_THREADED_VENV)
+	@UNSAFE_PYO3_SKIP_VERSION_CHECK=1 $(call maturin,$(FREE_THREADED_VENV)) --profile dev -o build/wheels/$(FREE_THREADED_VENV)
+	@$(VENV)/bin/python -m pip --python $(FREE_THREADED_VENV)/bin/python install --quiet --force-reinstall --no-deps build/wheels/$(FREE_THREADED_VENV)/*.whl
+	@UNSAFE_PYO3_SKIP_VERSION_CHECK=1 PYTHON_GIL=0 $(FREE_THREADED_VENV)/bin/python $(PYTEST) -q $(NEWEST_TESTS:%=tests/python/%.py)
+	@PYTHON_GIL=0 $(FREE_THREADED_VENV)/bin/python tests/soak/shared.py --seconds 30
 
 # Without a GPU, this stops before anything is installed or built. `make gpu WHEEL=PATH` takes that wheel.
 gpu: ## run everything that needs a GPU, and write docs/gpu-report.md
@@ -472,7 +487,7 @@ platforms: ## check that the package compiles for other platforms (needs rustup)
 
 clean: ## remove everything that make and the builds created
 	rm -rf build target $(VENV) $(DEMO_VENV) $(SEVENTH_VENV) $(TABLES_VENV) $(OLDEST_VENV) $(GPU_VENV) $(SIMULATED_VENV) $(DOCS_VENV) $(DASK_VENV) $(RAY_VENV) $(CONSUMERS) \
-		.pytest_cache .hypothesis
+		$(NEWEST:%=.venv-%) $(FREE_THREADED_VENV) .pytest_cache .hypothesis
 
 # Build the wheel for an environment and install it there, as a user would.
 define install

@@ -87,7 +87,7 @@ fn expect_no_target(function: &str, arguments: [Option<&Bound<'_, PyAny>>; 4]) -
 fn stack_to<'py>(slices: &Bound<'py, PyAny>, out: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
     let (py, name) = (slices.py(), "stack_slices");
     let given = slices.cast::<PyList>().map(|list| list.iter().collect()).unwrap_or_default();
-    let sink = slices::Sink::checked(out, given, Policy::default(), name)?;
+    let sink = slices::Sink::checked(out, given, Vec::new(), Policy::default(), name)?;
     let wrong = |text: String| Error::Value(format!("{name}(): {text}"));
     let room: usize = out.getattr("shape")?.get_item(0)?.extract().unwrap_or(0);
     // Nothing is written if it is known before that the number is wrong.
@@ -172,9 +172,9 @@ fn unstack_to<'py>(
     let given = Opened::of(array)?;
     let layout = slices::Layout::first(1, given.axes_of_stack()?);
     let outs = out.try_iter()?.collect::<PyResult<Vec<_>>>()?;
-    let sinks = outs
-        .iter()
-        .map(|out| slices::Sink::checked(out, vec![array.clone()], Policy::default(), name));
+    let sinks = outs.iter().map(|out| {
+        slices::Sink::checked(out, vec![array.clone()], Vec::new(), Policy::default(), name)
+    });
     let sinks = sinks.collect::<Result<Vec<_>>>()?;
     given.with_slices(&layout, |stack| {
         let (room, count) = (sinks.len(), stack.lengths()[0]);
@@ -271,7 +271,10 @@ fn process_slices<'py>(
     let shape = slices::shape::of(image).unwrap_or_default();
     let layout = slices::Layout::first(slices::leading_axes(image)?, shape.len());
     let sink = match out {
-        Some(out) => Some(slices::Sink::checked(out, Vec::new(), Policy::default(), &name)?),
+        Some(out) => {
+            let cut = vec![image.clone()];
+            Some(slices::Sink::checked(out, more.clone(), cut, Policy::default(), &name)?)
+        }
         None => None,
     };
     let merged = given.with_slices(&layout, |stack| {

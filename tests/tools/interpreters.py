@@ -1,11 +1,12 @@
 """Get a CPython that this machine has not, from Debian's archive.
 
-python tests/tools/interpreters.py 3.14 3.15 --out build/interpreters
+python tests/tools/interpreters.py 3.14 3.15 3.13t --out build/interpreters
 
 The archive is the one in the machine's own apt configuration, and everything is compared with the
 checksums in its index. Debian unstable's packages of a version, and those of the libraries that
 they need, are unpacked into a folder of their own, where its programs and libraries find each
-other.
+other. Debian has no package without a GIL, so a version such as 3.13t is built from its source,
+with the compiler and the libraries of the machine: about four minutes on two cores.
 A folder is made at once, and left as it is afterwards. The tool prints the interpreters.
 
 A package has no pip. `python -m venv --without-pip` and `pip --python` of another interpreter do
@@ -15,13 +16,17 @@ without one.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import lzma
+import os
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
+import urllib.error
 import urllib.request
 from functools import cache
 from pathlib import Path
@@ -59,9 +64,9 @@ def download(path: str) -> bytes:
 
 
 @cache
-def index() -> dict[str, str]:
-    """What the index of Debian unstable says of each package."""
-    text = lzma.decompress(download("dists/sid/main/binary-amd64/Packages.xz")).decode()
+def index(kind: str = "binary-amd64/Packages", suite: str = "sid") -> dict[str, str]:
+    """What the index of one of Debian's suites says of each package, or of each source."""
+    text = lzma.decompress(download(f"dists/{suite}/main/{kind}.xz")).decode()
     return {
         entry.split("\n", 1)[0].removeprefix("Package: "): entry for entry in text.split("\n\n")
     }
@@ -71,17 +76,22 @@ def field(entry: str, name: str) -> str:
     return re.search(rf"^{name}: (\S+)", entry, re.MULTILINE)[1]
 
 
+def checked(path: str, checksum: str) -> bytes:
+    """A file of the archive, compared with the checksum in the index."""
+    data = download(path)
+    if hashlib.sha256(data).hexdigest() != checksum:
+        raise SystemExit(f"interpreters: {path} does not have the checksum in the index")
+    return data
+
+
 def unpack(version: str, folder: Path) -> None:
     """Unpack the packages of a version."""
     for name in [*(name.format(version) for name in PACKAGES), *LIBRARIES]:
         if name not in index():
             raise SystemExit(f"interpreters: the archive has no {name}")
         path, checksum = (field(index()[name], key) for key in ("Filename", "SHA256"))
-        data = download(path)
-        if hashlib.sha256(data).hexdigest() != checksum:
-            raise SystemExit(f"interpreters: {path} does not have the checksum in the index")
         package = folder / "package.deb"
-        package.write_bytes(data)
+        package.write_bytes(checked(path, checksum))
         run("dpkg-deb", "--extract", package, folder)
         package.unlink()
 
@@ -97,9 +107,36 @@ def adapt(prefix: Path, python: Path) -> None:
     )  # fmt: skip
 
 
-def run(*command: object) -> None:
+def source(name: str) -> bytes:
+    """The newest source of a package that the archive still has."""
+    pattern = re.compile(r"^ (\w{64}) \d+ (\S+\.orig\.tar\.xz)$", re.MULTILINE)
+    for suite in ("sid", "testing", "stable"):
+        entry = index("source/Sources", suite).get(name, "")
+        for checksum, file in pattern.findall(entry):
+            with contextlib.suppress(urllib.error.HTTPError):
+                return checked(f"{field(entry, 'Directory')}/{file}", checksum)
+    raise SystemExit(f"interpreters: the archive has no source of {name}")
+
+
+def build(version: str, prefix: Path, folder: Path) -> Path:
+    """Build a version without a GIL for a folder, and return where that is in the given one."""
+    archived = folder / "source.tar.xz"
+    archived.write_bytes(source(f"python{version.removesuffix('t')}"))
+    with tarfile.open(archived) as files:
+        files.extractall(folder / "source", filter="data")
+    (source_folder,) = (folder / "source").iterdir()
+    run(
+        "./configure", "--disable-gil", "--without-ensurepip", "--disable-test-modules",
+        f"--prefix={prefix / 'usr'}", cwd=source_folder,
+    )  # fmt: skip
+    run("make", f"-j{os.cpu_count()}", cwd=source_folder)
+    run("make", "install", f"DESTDIR={folder / 'installed'}", cwd=source_folder)
+    return folder / "installed" / prefix.relative_to("/")
+
+
+def run(*command: object, cwd: Path | None = None) -> None:
     words = [str(word) for word in command]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=cwd)
     if done.returncode:
         raise SystemExit(f"interpreters: {' '.join(words)} failed\n{done.stdout}{done.stderr}")
 
@@ -112,10 +149,13 @@ def interpreter(version: str, out: Path) -> Path:
         out.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=out) as temporary:
             made = Path(temporary) / "unpacked"
-            made.mkdir()
-            unpack(version, made)
-            # The libraries are named by where they will be.
-            adapt(prefix, made / python.relative_to(prefix))
+            if version.endswith("t"):
+                made = build(version, prefix, Path(temporary))
+            else:
+                made.mkdir()
+                unpack(version, made)
+                # The libraries are named by where they will be.
+                adapt(prefix, made / python.relative_to(prefix))
             # An interrupted run leaves no folder.
             made.rename(prefix)
         run(python, "-c", "import ctypes, ssl, zlib, sqlite3, sysconfig")

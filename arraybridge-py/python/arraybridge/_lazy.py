@@ -8,9 +8,11 @@ thread calls them, so no two tiles are written at the same time.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from numpy.exceptions import TooHardError
 
 from ._core import _known, convert  # type: ignore[import-not-found]
 from .exceptions import MemoryConversionError
@@ -148,11 +150,12 @@ def chunks(array: Any, out: Any) -> tuple[int, ...]:
     )
 
 
-def check_out(out: Any, reads: Sequence[Any], function: str) -> np.dtype[Any]:
+def check_out(out: Any, reads: Sequence[Any], cut: Sequence[Any], function: str) -> np.dtype[Any]:
     """Return the dtype of an object that results are written to.
 
     Raises ``TypeError`` if it cannot be written to, ``ValueError`` if it has memory of an array
-    that is read again after a part was written.
+    that is read again after a part was written. Of the arrays in ``cut``, each part is read before
+    its result is written.
     """
     shape, known = _shape(out), _known(out)
     if known is not None and known[0] in ("jax", "tensorflow"):
@@ -181,7 +184,59 @@ def check_out(out: Any, reads: Sequence[Any], function: str) -> np.dtype[Any]:
             f"{function}(): out is an array that is read again after a part of it was written, for "
             "a tile with a halo or as an argument that is not cut; write to another array"
         )
+    if any(_is_moved(out, array) for array in cut):
+        raise ValueError(
+            f"{function}(): out shares memory with an array that is cut, at other places: a part "
+            "would be read after the result of another one was written there; write to another "
+            "array, or to the same one"
+        )
     return dtype
+
+
+def _memory(array: Any) -> np.ndarray[Any, Any] | None:
+    """Return an array of NumPy with the addresses of an array, which may be on a device."""
+    if getattr(array, "requires_grad", False) is True:
+        array = array.detach()
+    try:
+        described = array.__cuda_array_interface__
+    except (AttributeError, RuntimeError, TypeError):
+        return _on_host(array)
+    fields = {key: described.get(key) for key in ("shape", "typestr", "data", "strides")}
+    return np.asarray(SimpleNamespace(__array_interface__={**fields, "version": 3}))
+
+
+def overlap(one: Any, other: Any) -> bool:
+    """Return whether two arrays have a byte in common, or may have: some are too hard to tell."""
+    ours, theirs = _memory(one), _memory(other)
+    if ours is None or theirs is None:
+        return False
+    try:
+        return np.shares_memory(ours, theirs, max_work=10_000)
+    except TooHardError:
+        return True
+
+
+def overlaps_itself(array: Any) -> bool:
+    """Return whether elements of an array may share memory with each other."""
+    memory = _memory(array)
+    if memory is None or memory.size == 0:
+        return False
+    end, axes = memory.itemsize, zip(memory.strides, memory.shape, strict=True)
+    for stride, length in sorted((abs(stride), length) for stride, length in axes):
+        if length > 1 and stride < end:
+            return True
+        end += stride * (length - 1)
+    return False
+
+
+def _is_moved(out: Any, array: Any) -> bool:
+    """Return whether two arrays share memory, but not each element with that at its own place."""
+    if not overlap(out, array):
+        return False
+    ours, theirs = _memory(out), _memory(array)
+    assert ours is not None and theirs is not None
+    axes = min(ours.ndim, theirs.ndim)
+    return ours.ctypes.data != theirs.ctypes.data or ours.strides[:axes] != theirs.strides[:axes]
 
 
 def _on_host(array: Any) -> np.ndarray[Any, Any] | None:

@@ -160,9 +160,12 @@ impl<'a, 'py> Call<'a, 'py> {
         // An array that is not cut is read for each part.
         let is_cut =
             |(index, slot): &(usize, &ArgumentSlot<'py>)| *index == 0 || self.is_sliced(slot);
-        let again = self.slots.iter().enumerate().filter(|slot| overlap || !is_cut(slot));
-        let reads = again.map(|(_, slot)| slot.lazy().unwrap_or(&slot.value).clone()).collect();
-        self.sink = Some(Sink::checked(&out, reads, self.policy, &definition.name)?);
+        let (again, cut): (Vec<_>, Vec<_>) =
+            self.slots.iter().enumerate().partition(|slot| overlap || !is_cut(slot));
+        let [reads, cut] = [again, cut].map(|slots| {
+            slots.into_iter().map(|(_, slot)| slot.lazy().unwrap_or(&slot.value).clone()).collect()
+        });
+        self.sink = Some(Sink::checked(&out, reads, cut, self.policy, &definition.name)?);
         // The other arrays keep their dtypes, as without out.
         self.policy.conversion = Conversion::NativeOutput;
         Ok(())

@@ -32,6 +32,7 @@ impl<'py> Call<'_, 'py> {
             return self.finish(result, ResultScope::Call, Ok);
         }
         self.check_layout(&layout)?;
+        self.expect_apart(&self.slots)?;
         let order = layout.order();
         for index in 0..self.slots.len() {
             let slot = &self.slots[index];
@@ -191,6 +192,35 @@ impl<'py> Call<'_, 'py> {
                     "{argument}: arrays that are sliced together have the lengths {wanted:?} and {found:?} along \
                      the axes that count slices"
                 )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that the function writes to no memory of another slice or tile, which it has read or will read: a call for
+    /// one of them sees the memory of that alone.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Aliased`], and [`Error::Value`] for an array that overlaps itself.
+    pub fn expect_apart(&self, slots: &ArgumentSlots<'py>) -> Result<()> {
+        let written = |slot: &&ArgumentSlot<'py>| slot.is_written();
+        for one in slots.iter().filter(written) {
+            let argument = |slot| arguments::of_argument(self.definition, slot);
+            if lazy::overlaps_itself(&one.value)? {
+                return Err(Error::Value(format!(
+                    "{}: elements share memory with each other, so the array cannot be written to",
+                    argument(&one.key)
+                )));
+            }
+            for other in slots.iter().filter(|other| !std::ptr::eq(*other, one)) {
+                if lazy::overlap(&one.value, &other.value)? {
+                    return Err(Error::Aliased(format!(
+                        "{} is written to, and its memory overlaps that of {}; pass a copy of one of them",
+                        argument(&one.key),
+                        argument(&other.key)
+                    )));
+                }
             }
         }
         Ok(())

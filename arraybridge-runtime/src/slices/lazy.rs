@@ -19,6 +19,24 @@ pub fn module(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
     py.import(intern!(py, "arraybridge._lazy"))
 }
 
+/// Returns whether two arrays share memory, or may share it.
+///
+/// # Errors
+///
+/// Any exception that Python raises.
+pub fn overlap(one: &Bound<'_, PyAny>, other: &Bound<'_, PyAny>) -> Result<bool> {
+    Ok(module(one.py())?.call_method1("overlap", (one, other))?.extract()?)
+}
+
+/// Returns whether elements of an array share memory with each other, or may share it.
+///
+/// # Errors
+///
+/// Any exception that Python raises.
+pub fn overlaps_itself(array: &Bound<'_, PyAny>) -> Result<bool> {
+    Ok(module(array.py())?.call_method1("overlaps_itself", (array,))?.extract()?)
+}
+
 /// An array of NumPy's with the shape and the dtype of an object that can be read part by part, but without its values;
 /// `None` for any other object, and for an array of a framework.
 ///

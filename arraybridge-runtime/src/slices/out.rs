@@ -27,7 +27,8 @@ pub struct Sink<'a, 'py> {
 }
 
 impl<'a, 'py> Sink<'a, 'py> {
-    /// Writes to an object, in its dtype. `reads` are the arrays that are read again after a part was written.
+    /// Writes to an object, in its dtype. `reads` are the arrays that are read again after a part was written, and `cut`
+    /// those of which each part is read before its result is written.
     ///
     /// # Errors
     ///
@@ -36,10 +37,11 @@ impl<'a, 'py> Sink<'a, 'py> {
     pub fn checked(
         out: &Bound<'py, PyAny>,
         reads: Vec<Bound<'py, PyAny>>,
+        cut: Vec<Bound<'py, PyAny>>,
         policy: Policy,
         function: &'a str,
     ) -> Result<Sink<'a, 'py>> {
-        let arguments = (out, reads, function);
+        let arguments = (out, reads, cut, function);
         let dtype = lazy::module(out.py())?.call_method1("check_out", arguments)?;
         if policy.scaling == Scaling::Stretch {
             return Err(Error::Value(format!(

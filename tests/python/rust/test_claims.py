@@ -438,3 +438,41 @@ def test_an_argument_is_not_copied_while_another_function_writes_to_it(ext):
     with pytest.raises(ab.AliasedArgumentError, match="fill_one"):
         ext.fill_one(x, lambda: ext.cast_type(x.view("int32")))
     assert ext.cast_type(x.view("int32"))
+
+
+def same(framework, array):
+    """An array of a framework on the same memory."""
+    return ab.convert(array, framework, copy=False)
+
+
+@pytest.mark.parametrize("framework", ["numpy", "torch"])
+@pytest.mark.parametrize("name", ["copied", "copied_by_tiles"])
+def test_no_slice_or_tile_is_written_where_another_one_is_read(ext, name, framework):
+    bridges.need(framework)
+    stack = np.arange(4 * 8 * 2, dtype="float32").reshape(
+        (4, 8, 2) if name == "copied" else (32, 2)
+    )
+    before, step = stack.copy(), 1 if name == "copied" else 8
+    copied = getattr(ext, name)
+    for image, out in [(stack[:-step], stack[step:]), (stack[step:], stack[:-step])]:
+        with pytest.raises(ab.AliasedArgumentError, match="argument 'out'.* is written to"):
+            copied(same(framework, image), same(framework, out))
+        np.testing.assert_array_equal(stack, before)
+    with pytest.raises(ab.AliasedArgumentError, match="'out'"):
+        copied(stack[::-1], stack)
+    np.testing.assert_array_equal(stack, before)
+    # Nothing is shared by every second row, or by halves of the rows.
+    copied(same(framework, stack[..., :1]), same(framework, stack[..., 1:]))
+    np.testing.assert_array_equal(stack[..., 1], before[..., 0])
+    if name == "copied":
+        copied(same(framework, stack[::2]), same(framework, stack[1::2]))
+        np.testing.assert_array_equal(stack[1::2], stack[::2])
+
+
+def test_a_stack_that_overlaps_itself_is_not_written_to(ext):
+    image, row = np.ones((3, 2, 4), "float32"), np.zeros(12, "float32")
+    for stride in (0, 4):  # each slice is a part of the row, and overlaps the next one
+        out = np.lib.stride_tricks.as_strided(row, (3, 2, 4), (stride, 16, 4))
+        with pytest.raises(ValueError, match="argument 'out'.*: elements share memory"):
+            ext.copied(image, out)
+    assert not row.any()

@@ -1168,3 +1168,48 @@ def test_a_trace_that_knows_the_number_of_slices_alone_has_slices():
         sliced = tf.function(lambda x: declared(x, slice_by_slice=True), input_signature=[spec])
         with pytest.raises(Exception, match="the number of slices is unknown"):
             sliced(tf.zeros((2, 3, 4), tf.uint8))
+
+
+@pytest.mark.parametrize("framework", ["numpy", "torch"])
+@pytest.mark.parametrize("way", ["slice_by_slice", "tiles", "process_slices"])
+def test_out_has_no_memory_that_is_read_after_it_was_written(way, framework):
+    bridges.need(framework)
+    calls = {
+        "slice_by_slice": ab.numpy(lambda x: x + 1, slice_by_slice=True),
+        "tiles": ab.numpy(lambda x: x + 1, tiles=(2, 2)),
+        "process_slices": lambda x, out: ab.process_slices(x, lambda x: x + 1, out=out),
+    }
+    stack = np.arange(4 * 6 * 6, dtype="float32").reshape(4, 6, 6)
+    call, before = calls[way], stack.copy()
+
+    def same(array):
+        return ab.convert(array, framework, copy=False)
+
+    for source, out in [
+        (stack[:-1], stack[1:]),
+        (stack[1:], stack[:-1]),
+        (stack[:, :4], stack[:, 2:]),
+    ]:
+        with pytest.raises(ValueError, match="out shares memory with an array that is cut"):
+            call(
+                same(source),
+                out=same(out),
+            )
+        np.testing.assert_array_equal(stack, before)
+    with pytest.raises(ValueError, match="out shares memory"):
+        call(stack[::-1], out=stack)
+    # The same memory, and memory in between.
+    call(same(stack), out=same(stack))
+    np.testing.assert_array_equal(stack, before + 1)
+    call(
+        same(stack[::2]),
+        out=same(stack[1::2]),
+    )
+    np.testing.assert_array_equal(stack[1::2], before[::2] + 2)
+
+
+def test_out_is_no_argument_that_each_slice_reads_whole():
+    stack, weight = np.ones((3, 2, 2)), np.ones((3, 2, 2))
+    with pytest.raises(ValueError, match="read again"):
+        ab.process_slices(stack, lambda x, w: x + w.sum(), (weight,), out=weight)
+    assert (weight == 1).all()

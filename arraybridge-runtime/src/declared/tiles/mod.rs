@@ -68,6 +68,7 @@ impl<'py> Call<'_, 'py> {
         policy: Option<StackPolicy<'_, 'py>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         self.check_writes(slots, tiles)?;
+        self.expect_apart(slots)?;
         let sink = self.sink.clone().filter(|_| policy.is_some());
         if tiles.are_chunks() && policy.is_none() {
             let text = "tiles=\"chunks\" follows the chunks of whole arrays; with slice_by_slice give the lengths of a \

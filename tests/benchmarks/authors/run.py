@@ -13,6 +13,8 @@ import functools
 import gc
 import importlib
 import importlib.metadata
+import json
+import os
 import platform
 import re
 import statistics
@@ -240,6 +242,42 @@ def times(ways: dict[str, Any], rounds: int) -> str:
     return table(["16 x 16 float32", *NAMES], rows)
 
 
+ALONE = """
+import json, sys
+import bridges, measure, numpy as np
+functions = bridges.extension("tests/benchmarks/functions", "release", build=False)
+array, out = np.ones((16, 16), "float32"), np.zeros((16, 16), "float32")
+names = (name + sys.argv[1] for name in ("total", "doubled", "add_to"))
+total, doubled, add_to = (getattr(functions, name) for name in names)
+calls = lambda: total(array), lambda: doubled(array), lambda: add_to(array, out)
+assert total(array) == 256 and np.array_equal(doubled(array), array * 2)
+print(json.dumps([measure.median_ns(call, 40) for call in calls]))
+"""
+
+
+def alone(suffix: str) -> list[float]:
+    """The times of functions of NumPy arrays in a process that calls no others."""
+    path = os.pathsep.join([str(ROOT / "tests" / "python"), str(HERE.parent)])
+    command = [sys.executable, "-c", ALONE, suffix]
+    environment = {**os.environ, "PYTHONPATH": path}
+    return json.loads(
+        subprocess.run(command, env=environment, capture_output=True, check=True).stdout
+    )
+
+
+def times_alone(rounds: int) -> str:
+    """Ours and those of rust-numpy, each with its own check of borrows, in processes by turns."""
+    pairs = [(alone(""), alone("_by_hand")) for _ in range(rounds)]
+    rows = []
+    for index, title in enumerate(("to a number", "to an array", "added to another")):
+        ours, theirs = ([one[index] for one in times] for times in zip(*pairs, strict=True))
+        ratios = [one / other for one, other in zip(ours, theirs, strict=True)]
+        low, middle, high = statistics.quantiles(ratios, n=4)
+        found = [f"{statistics.median(times):.0f} ns" for times in (ours, theirs)]
+        rows.append([f"a NumPy array {title}", *found, f"{middle:.2f} ({low:.2f} to {high:.2f})"])
+    return table(["16 x 16 float32", *NAMES[:2], "ratio"], rows)
+
+
 def versions() -> str:
     names = {"nanobind": "nanobind", "apache-tvm-ffi": "TVM FFI"}
     installed = {title: importlib.metadata.version(name) for name, title in names.items()}
@@ -272,6 +310,7 @@ def main() -> None:
         "versions": versions(),
         "behaviour": behaviour(ways),
         "times": times(ways, options.rounds),
+        "alone": times_alone(9),
     }
     print("\n".join(blocks.values()))
     if options.write:

@@ -12,7 +12,7 @@ use pyo3::types::PyTuple;
 use crate::memory::numpy_array;
 use crate::memory::view::View;
 
-/// Whether the package's claims are what rust-numpy checks its borrows with.
+/// True if rust-numpy checks its borrows with the claims of the package.
 static ARE_CLAIMS: PyOnceLock<bool> = PyOnceLock::new();
 
 /// Returns whether the flags are claims; `None` if nobody has asked yet.

@@ -166,9 +166,12 @@ $$ pytest
 $$ python -m arraybridge stubs $module > $module.pyi
 ```
 
-`cargo test` runs the tests in the Rust code. It needs a Python with a shared library (`libpython`). If that is in no
-folder where the system looks, add its folder: `LD_LIBRARY_PATH=$$(python -c "import sysconfig;
-print(sysconfig.get_config_var('LIBDIR'))") cargo test`.
+`cargo test` runs the tests in the Rust code. It needs a Python with a shared library (`libpython`).
+If that is in no folder where the system looks, add its folder:
+
+```console
+$$ export LD_LIBRARY_PATH=$$(python -c "import sysconfig as s; print(s.get_config_var('LIBDIR'))")
+```
 """
 
 FILES = {

@@ -199,7 +199,7 @@ def _memory(array: Any) -> np.ndarray[Any, Any] | None:
         array = array.detach()
     try:
         described = array.__cuda_array_interface__
-    except (AttributeError, RuntimeError, TypeError):
+    except (AttributeError, KeyError, RuntimeError, TypeError, ValueError):
         return _on_host(array)
     fields = {key: described.get(key) for key in ("shape", "typestr", "data", "strides")}
     return np.asarray(SimpleNamespace(__array_interface__={**fields, "version": 3}))

@@ -91,12 +91,13 @@ test-rust: $(TEST_STAMP)
 	@$(with_python) $(CARGO) test --workspace
 
 # rustc has sanitizers, but not as a stable option. Python allocates with malloc, so that its objects are
-# watched too. Some tests ask for more memory than there is.
+# watched too. Some tests ask for more memory than there is. The tests of the stack's end are left out: a frame is not on
+# the stack there, so that its use after a return is seen.
 sanitize: $(TEST_STAMP) ## the Rust tests under AddressSanitizer
 	@$(with_python) CARGO_TARGET_DIR=$(CURDIR)/build/sanitize RUSTC_BOOTSTRAP=1 \
 	RUSTFLAGS="-Zsanitizer=address -Cforce-frame-pointers=yes" PYTHONMALLOC=malloc \
 	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:detect_stack_use_after_return=1 \
-	$(CARGO) test --target $$(rustc -vV | sed -n 's/^host: //p') -p arraybridge-runtime --features package --lib
+	$(CARGO) test --target $$(rustc -vV | sed -n 's/^host: //p') -p arraybridge-runtime --features package --lib -- --skip interpreter::stack
 
 NIGHTLY := nightly
 

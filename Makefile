@@ -245,7 +245,7 @@ test-free-threaded: $(TEST_STAMP) ## the tests of test-newest and eight threads 
 	@rm -rf build/wheels/$(FREE_THREADED_VENV)
 	@UNSAFE_PYO3_SKIP_VERSION_CHECK=1 $(call maturin,$(FREE_THREADED_VENV)) --profile dev -o build/wheels/$(FREE_THREADED_VENV)
 	@$(VENV)/bin/python -m pip --python $(FREE_THREADED_VENV)/bin/python install --quiet --force-reinstall --no-deps build/wheels/$(FREE_THREADED_VENV)/*.whl
-	@UNSAFE_PYO3_SKIP_VERSION_CHECK=1 PYTHON_GIL=0 $(FREE_THREADED_VENV)/bin/python $(PYTEST) -q $(NEWEST_TESTS:%=tests/python/%.py)
+	@ARRAYBRIDGE_REQUIRE="numpy torch jax" UNSAFE_PYO3_SKIP_VERSION_CHECK=1 PYTHON_GIL=0 $(FREE_THREADED_VENV)/bin/python $(PYTEST) -q $(NEWEST_TESTS:%=tests/python/%.py)
 	@PYTHON_GIL=0 $(FREE_THREADED_VENV)/bin/python tests/soak/shared.py --seconds 30
 
 # Without a GPU, this stops before anything is installed or built. `make gpu WHEEL=PATH` takes that wheel.

@@ -35,7 +35,10 @@ pub(super) fn carry_out<'a, 'py: 'a>(
     if let Some((start, description)) = traced {
         trace::push(py, description.record(&plan, attempt), start);
     }
-    if let (Some(_), None, Device::Accelerator(index)) = (&context, current, plan.from) {
+    // An accelerator of another kind has no context, and CUDA's device of its index may be unused.
+    if let (Some(_), None, Device::Accelerator(index)) = (&context, current, plan.from)
+        && ends.source.takes_cuda_memory()
+    {
         driver::keep_context(index);
     }
     Ok((result, plan.attempt(attempt).1))

@@ -84,7 +84,7 @@ Machine &machine()
     return *one;
 }
 
-// Waits a moment, without Python's lock.
+// Waits a moment, without Python's lock, which the work of another thread may need.
 static void pause_for(int microseconds)
 {
     static auto has_thread = (void *(*)())dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState");
@@ -100,7 +100,7 @@ static thread_local int locks = 0; // how often this thread has the lock
 
 static void lock()
 {
-    while (!machine().lock.try_lock()) pause_for(20);
+    machine().lock.lock();
     locks++;
 }
 

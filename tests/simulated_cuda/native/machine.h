@@ -135,7 +135,8 @@ struct Machine {
 };
 Machine &machine();
 
-// The machine's lock. Work may call Python: a thread that has Python's lock gives it up while it waits for this one.
+// The machine's lock. A thread waits for it with Python's lock, as it waits in a CUDA driver: what calls Python is done
+// without this one. XLA makes calls under locks of its own, which threads that have Python's lock wait for.
 struct Locked {
     Locked();
     ~Locked();

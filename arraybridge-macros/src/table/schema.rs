@@ -274,6 +274,9 @@ table! {
         lazy: Flag => Is("false"), needs ["ready"];
         /// A number that grows with each write in place.
         version: Op("data");
+        /// Counts a write by other code than the framework's, which then refuses a gradient that needs the values
+        /// before.
+        count_write: Op("data"), needs ["version"];
         /// Devices, of a framework with accelerators.
         device: Table(&DEVICES) => Computed("no accelerator");
         /// Streams, of a framework with accelerators.

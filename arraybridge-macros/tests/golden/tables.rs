@@ -242,6 +242,7 @@ pub mod statics {
         ready: ::core::option::Option::None,
         lazy: false,
         version: ::core::option::Option::None,
+        count_write: ::core::option::Option::None,
         device: ::arraybridge_runtime::__private::Devices {
             count: ::core::option::Option::None,
             at: ::core::option::Option::None,
@@ -917,6 +918,7 @@ pub mod statics {
         ready: ::core::option::Option::None,
         lazy: false,
         version: ::core::option::Option::None,
+        count_write: ::core::option::Option::None,
         device: ::arraybridge_runtime::__private::Devices {
             count: ::core::option::Option::Some(::arraybridge_runtime::__private::Op {
                 source: "module.runtime.count()",

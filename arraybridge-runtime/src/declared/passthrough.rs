@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 use smallvec::SmallVec;
 
-use super::arguments::{ArgumentSlot, has_changed, holds_wrapper, version};
+use super::arguments::{ArgumentSlot, holds_wrapper};
 use super::call::{Call, FailedAttempt};
 use super::definition::{Definition, Passthrough};
 use super::result::{self, ResultScope};
@@ -21,6 +21,7 @@ use crate::framework::generated::MemoryType;
 use crate::framework::loaded;
 use crate::framework::oom;
 use crate::framework::spec::{Framework, Memory};
+use crate::framework::writes::{has_changed, version};
 use crate::interpreter::classes;
 use crate::interpreter::containers::Container;
 use crate::interpreter::vectorcall::{self, Given, vectorcall_class};

@@ -14,6 +14,7 @@ pub mod shortcuts;
 pub mod spec;
 pub mod tried;
 pub mod warnings;
+pub mod writes;
 
 /// The libraries that tables isolate, each with the module of its framework and the module that they collide with.
 #[cfg(feature = "package")]

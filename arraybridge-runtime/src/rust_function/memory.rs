@@ -13,6 +13,7 @@ use super::{Call, Detach, Usage};
 use crate::claims::{Claim, Conflict, User, Wanted};
 use crate::convert::{self, Opened};
 use crate::framework::detect::{self, Role};
+use crate::framework::writes;
 use crate::host::dtype::DType;
 use crate::interpreter::error::{Error, Result};
 use crate::memory::numpy_array;
@@ -199,7 +200,19 @@ impl<'a, 'py> Call<'a, 'py> {
             }
         };
         self.keep_arrays(memory)?;
+        self.count_writes(memory)?;
         if are_claims { Ok(()) } else { self.raise_flags(memory) }
+    }
+
+    /// Tells the frameworks that count writes which arrays the function writes to.
+    fn count_writes(&self, memory: &[ArgumentMemory<'py>]) -> Result<()> {
+        for ArgumentMemory { parameter, .. } in
+            memory.iter().filter(|one| one.written && !one.is_numpy)
+        {
+            let Some(given) = self.given(*parameter) else { continue };
+            writes::count_write(&given).map_err(|error| self.about(*parameter, error.into()))?;
+        }
+        Ok(())
     }
 
     /// Raises the flags of NumPy arrays.

@@ -125,6 +125,7 @@ CONVERTED = {"why": "sparse", "array": "module.eye(2)"}
         ("torch", {"from_numpy": "module.from_numpy(data)"}, "from_numpy", "from_numpy",
          "after a write to the source"),
         ("torch", {"version": "data.ndim"}, "version", "version", "before a write"),
+        ("torch", {"count_write": "data.ndim"}, "count_write", "count_write", "after it"),
         ("numpy", {"clear": ["module.nothing()"]}, "clear", "clear", "nothing"),
         ("tensorflow", {"device__host": "module.nothing()"}, "device.host", "device.host", "noth"),
         ("torch", {"guards": [{**GUARD, "when": "data.is_floating_point()"}]},

@@ -82,3 +82,43 @@ def test_an_argument_in_the_way_of_a_declared_copy_stays_as_it_is():
     ab.torch(sevens, copy=True)(o)
     ab.torch(sevens, input_dtype="float64")(o)
     assert o.tolist() == [0] * 4
+
+
+@pytest.mark.parametrize("part", [slice(None), slice(1, 3)])
+def test_a_gradient_that_needs_what_was_overwritten_is_an_error(ext, part):
+    torch = pytest.importorskip("torch")
+
+    @ab.numpy(writes="out")
+    def clear(out):
+        out[...] = 0
+
+    def add_one_in_rust(out):
+        ext.touch(np.ones(3, "float32"), out)
+
+    def clear_slices(out):
+        clear(out[None], slice_by_slice=True)
+
+    for write in (clear, add_one_in_rust, clear_slices):
+        weight, factor = torch.ones(4, 4, requires_grad=True), torch.full((4, 4), 2.0)
+        loss = (weight * factor).sum()
+        before = factor._version
+        write(factor[part])
+        assert factor._version > before, write
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            loss.backward()
+
+
+def test_an_array_that_a_function_only_reads_keeps_its_version(ext):
+    torch = pytest.importorskip("torch")
+    image, out = torch.ones(4), torch.zeros(4)
+    ab.numpy(lambda image, out: image.sum(), writes="out")(image, out)
+    ext.touch(image, torch.zeros(4))
+    assert (image._version, out._version) == (0, 1)
+
+
+def test_what_inference_mode_made_can_be_written_to(ext):
+    torch = pytest.importorskip("torch")
+    with torch.inference_mode():
+        out = torch.zeros(4)
+        ext.touch(torch.ones(4), out)
+    ext.touch(torch.ones(4), out)

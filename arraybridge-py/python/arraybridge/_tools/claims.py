@@ -510,6 +510,8 @@ def op_cases(table: Table) -> Iterator[Case]:
         yield "from_numpy", "from_numpy", functools.partial(check_from_numpy, table)
     if table.get("version"):
         yield "version", "version", functools.partial(check_version, table)
+    if table.get("count_write"):
+        yield "count_write", "count_write", functools.partial(check_count_write, table)
     if table.get("ready"):
         yield "ready", "ready", lambda: table.wait((some(table)[0],))
     if table.get("clear"):
@@ -586,6 +588,16 @@ def check_version(table: Table) -> str | None:
     after = table.run("version", data=array)
     if not after > before:
         raise Lie("version", f"it was {before} before a write, and {after} after it")
+    return None
+
+
+def check_count_write(table: Table) -> str | None:
+    array, _ = some(table)
+    before = table.run("version", data=array)
+    table.run("count_write", data=array)
+    after = table.run("version", data=array)
+    if not after > before:
+        raise Lie("count_write", f"the version was {before} before it, and {after} after it")
     return None
 
 

@@ -18,6 +18,7 @@ use crate::framework::device::{Device, Placement};
 use crate::framework::loaded::{self, Loaded};
 use crate::framework::spec::{DType, Framework, Memory};
 use crate::framework::warnings;
+use crate::framework::writes;
 use crate::interpreter::containers::Container;
 use crate::interpreter::error::Result;
 
@@ -280,6 +281,9 @@ impl<'py> Fitter<'_, 'py> {
             let on_device = matches!(self.placement, Placement::On(Device::Accelerator(_)));
             let may_change = on_device || !slot.class.framework.immutable;
             fitted.must_wait |= is_shared && target.ready.is_some() && may_change;
+            if is_shared && written::is_declared(self.definition, &slot.key) {
+                writes::count_write(&slot.value)?;
+            }
             (Some(value), is_shared)
         };
         if let Some(copy) = value.as_ref().filter(|_| !is_shared) {

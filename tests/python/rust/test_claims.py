@@ -273,6 +273,33 @@ assert out.sum() == n
     )
 
 
+def test_a_recursion_through_a_callback_ends_before_the_stack_does(ext):
+    survives(
+        ext,
+        """
+import sys
+
+def recurse():
+    ext.sum_after(np.zeros(3, "f4"), recurse)
+
+def ends():
+    try:
+        recurse()
+    except RecursionError as error:
+        found.append(str(error))
+
+found = []
+sys.setrecursionlimit(100_000)
+ends()
+threading.stack_size(512 << 10)
+thread = threading.Thread(target=ends)
+thread.start()
+thread.join()
+assert len(found) == 2 and "stack is nearly used up" in found[1], found
+""",
+    )
+
+
 def test_memory_stays_while_the_other_arguments_are_read(ext):
     survives(
         ext,

@@ -256,6 +256,9 @@ table! {
         /// "gradient" holds. Without it, they may where `memory` is "either", if there is no such guard and
         /// nothing refused has the role "traced".
         recording: Op("");
+        /// True if operations on this array are recorded for a gradient, which it does not say itself. It is
+        /// asked while `recording` is true.
+        watched: Op("data"), needs ["recording"];
         /// A copy that gradients go through, if `copy` has none: made while `recording` is true.
         copy_recorded: Op("data"), needs ["copy", "recording"];
         /// True if a transformation of functions, such as grad or vmap, is at work in this thread. Other threads

@@ -63,7 +63,7 @@ mistakes! {
         "t.toml:2:1: unknown key `titel` in [x]; write `title`",
     ];
     a_key_unlike_any_known_one: HOST, "title = \"X\"\n" => "title = \"X\"\nwavelength = 3\n", [
-        "t.toml:3:1: unknown key `wavelength` in [x]; known keys: title, classes, dtypes, module, install, memory, immutable, align, cached_scalars, isolate, init, initialized, dtype, dtype_names, dtype_of, shape_of, missing, no_dlpack, no_slices, slices, ndim, empty, values, refuse, guards, reasons, export, import, to_numpy, from_numpy, fill, fast_to_numpy, fast_from_numpy, copy, recording, copy_recorded, transforming, tracing, translate, ready, lazy, version, count_write, device, stream, array, oom, clear, host_modules, check",
+        "t.toml:3:1: unknown key `wavelength` in [x]; known keys: title, classes, dtypes, module, install, memory, immutable, align, cached_scalars, isolate, init, initialized, dtype, dtype_names, dtype_of, shape_of, missing, no_dlpack, no_slices, slices, ndim, empty, values, refuse, guards, reasons, export, import, to_numpy, from_numpy, fill, fast_to_numpy, fast_from_numpy, copy, recording, watched, copy_recorded, transforming, tracing, translate, ready, lazy, version, count_write, device, stream, array, oom, clear, host_modules, check",
     ];
     a_value_of_the_wrong_type: HOST, r#""X""# => "3", [
         "t.toml:2:9: `title` is of type integer; write a string",

@@ -96,8 +96,8 @@ pub(super) fn refused_by_guard(source: &Framework, guard: &Guard) -> Error {
 #[cold]
 pub(super) fn ends_a_gradient(endpoints: Endpoints) -> Error {
     let reason = format!(
-        "this {} array requires a gradient, and none flows back through a Rust function; pass x.detach(), or \
-         declare the function with `stop_gradient`",
+        "this {} array requires a gradient, and none flows back through a Rust function; pass an array \
+         without one, such as x.detach(), or declare the function with `stop_gradient`",
         endpoints.source.title
     );
     endpoints.error(Failure::Array, "guard", reason)

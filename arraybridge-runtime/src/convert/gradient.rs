@@ -23,6 +23,20 @@ pub fn warn_if_detached(data: &Bound<'_, PyAny>, target: &'static Framework) -> 
     }
 }
 
+/// Warns if operations on an array are recorded for a gradient, which it does not say itself. A conversion
+/// warns of an array that does.
+///
+/// # Errors
+///
+/// The warning, if a filter makes it an exception.
+pub fn warn_if_watched(data: &Bound<'_, PyAny>, endpoints: Endpoints) -> Result<()> {
+    let (py, source) = (data.py(), endpoints.source);
+    if source.watched.is_some() && loaded::load(py, source)?.is_watched(data) {
+        warnings::gradient_detached(py, endpoints)?;
+    }
+    Ok(())
+}
+
 /// Refuses an array if operations on it are recorded for a gradient, for a Rust function that was to read it.
 ///
 /// # Errors
@@ -39,10 +53,10 @@ pub fn expect_no_gradient(data: &Bound<'_, PyAny>, target: &'static Framework) -
 fn recorded(data: &Bound<'_, PyAny>, target: &'static Framework) -> Result<Option<Endpoints>> {
     let Some(class) = detect::class_of(data) else { return Ok(None) };
     let (py, source) = (data.py(), class.framework);
-    if source.guards.is_empty() {
+    if source.guards.is_empty() && source.watched.is_none() {
         return Ok(None);
     }
-    let endpoints = Endpoints { source, target };
-    let is_recorded = loaded::load(py, source)?.is_recorded(data);
-    Ok((is_recorded == Some(true)).then_some(endpoints))
+    let loaded = loaded::load(py, source)?;
+    let is_recorded = loaded.is_recorded(data) == Some(true) || loaded.is_watched(data);
+    Ok(is_recorded.then_some(Endpoints { source, target }))
 }

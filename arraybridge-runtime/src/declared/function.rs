@@ -17,6 +17,7 @@ use super::python_function;
 use crate::framework::spec::Framework;
 use crate::interpreter::error::Result;
 use crate::interpreter::park;
+use crate::interpreter::stack;
 use crate::interpreter::vectorcall;
 
 impl Declared {
@@ -76,6 +77,7 @@ impl Declared {
         kwargs: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         park::rather_than_end(slf.py());
+        stack::expect_room()?;
         Declared::traced(slf, || Declared::call_generally(slf, args, kwargs))
     }
 

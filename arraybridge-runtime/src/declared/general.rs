@@ -18,7 +18,6 @@ use super::steps;
 use crate::convert::record::Record;
 use crate::convert::trace;
 use crate::interpreter::error::first_line;
-use crate::interpreter::stack;
 use crate::policy::Policy;
 
 /// The keywords that a declaration adds, as the caller gave them.
@@ -83,7 +82,6 @@ impl Declared {
         args: &Bound<'py, PyTuple>,
         kwargs: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        stack::expect_room()?;
         let (py, definition) = (slf.py(), &slf.get().definition);
         let options = &definition.options;
         let mut policy = options.policy(py);

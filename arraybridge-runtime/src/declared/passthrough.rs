@@ -24,6 +24,7 @@ use crate::framework::spec::{Framework, Memory};
 use crate::framework::writes::{has_changed, version};
 use crate::interpreter::classes;
 use crate::interpreter::containers::Container;
+use crate::interpreter::stack;
 use crate::interpreter::vectorcall::{self, Given, vectorcall_class};
 use crate::memory::numpy_array;
 use crate::policy::{Conversion, Policy};
@@ -35,6 +36,7 @@ pub fn call<'py>(
     declared: &Bound<'py, Declared>,
     given: &Given<'_, 'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
+    stack::expect_room()?;
     Declared::traced(declared, || dispatch(declared, given))
 }
 
@@ -120,6 +122,7 @@ pub unsafe extern "C" fn vectorcall_unchecked(
         let declared = Borrowed::from_ptr(py, callable).cast_unchecked::<Declared>();
         let definition = declared.get().definition();
         if !names.is_null()
+            || !stack::has_room()
             || trace::is_tracing()
             || definition.room.was_short()
             || definition.is_differentiable()

@@ -21,6 +21,7 @@ use crate::framework::oom;
 use crate::framework::spec::Framework;
 use crate::interpreter::error::Result;
 use crate::interpreter::park;
+use crate::interpreter::stack;
 use crate::policy::Policy;
 
 /// Calls a function that returns a coroutine or a generator, and wraps what it returns.
@@ -91,6 +92,7 @@ impl CallOrigin {
     ) -> PyResult<Step<'py>> {
         let py = slf.py();
         park::rather_than_end(py);
+        stack::expect_room()?;
         let step = slf.get().scoped(py, sent, || inner.call_method1(method, arguments));
         let (origin, inner, step) = match (step, begin) {
             (Err(error), Some(begin)) if oom::framework_of(py, &error, None).is_some() => {

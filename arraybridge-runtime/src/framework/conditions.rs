@@ -71,6 +71,14 @@ impl<'py> Loaded<'py> {
         *memory == Memory::Either && !says && !traces
     }
 
+    /// Returns whether operations on the array are recorded for a gradient, which it does not say itself.
+    pub fn is_watched(self, data: &Bound<'py, PyAny>) -> bool {
+        let py = self.py();
+        let holds = |op: &Op<1>| attempt(py, op.holds(self, [data])).unwrap_or(false);
+        let watched = self.framework.watched.as_ref();
+        watched.is_some_and(|op| self.may_record() && holds(op))
+    }
+
     /// Returns whether an operation on the array is recorded for a gradient, or may be.
     pub fn records(self, data: &Bound<'py, PyAny>) -> bool {
         self.is_recorded(data) == Some(true) || self.may_record()

@@ -34,8 +34,8 @@ pub fn gradient_detached(py: Python<'_>, endpoints: Endpoints) -> Result<()> {
     let Endpoints { source, target } = endpoints;
     let text = format!(
         "this {} array requires a gradient and was detached to be read as a {} array: no \
-         gradient flows back, and training learns nothing through it. Pass x.detach() if that \
-         is intended, or call a function that is declared with differentiable=True",
+         gradient flows back, and training learns nothing through it. Pass an array \
+         without one, such as x.detach(), if that is intended, or call a function that is declared with differentiable=True",
         source.title, target.title
     );
     Ok(warn(py, "GradientDetachedWarning", text)?)

@@ -22,10 +22,14 @@ thread_local! {
 /// `RecursionError`.
 #[inline]
 pub fn expect_room() -> PyResult<()> {
+    if has_room() { Ok(()) } else { Err(too_deep()) }
+}
+
+/// Returns whether there is room on the stack for another call.
+#[inline]
+pub fn has_room() -> bool {
     let here = 0_u8;
-    let here = (&raw const here).addr();
-    let limit = LIMIT.get().unwrap_or_else(find_limit);
-    if here < limit { Err(too_deep()) } else { Ok(()) }
+    (&raw const here).addr() >= LIMIT.get().unwrap_or_else(find_limit)
 }
 
 #[cold]

@@ -124,6 +124,7 @@ CONVERTED = {"why": "sparse", "array": "module.eye(2)"}
          "views that can be written to"),
         ("torch", {"from_numpy": "module.from_numpy(data)"}, "from_numpy", "from_numpy",
          "after a write to the source"),
+        ("torch", {"watched": "data.is_floating_point()"}, "watched", "watched", "nothing records"),
         ("torch", {"version": "data.ndim"}, "version", "version", "before a write"),
         ("torch", {"count_write": "data.ndim"}, "count_write", "count_write", "after it"),
         ("numpy", {"clear": ["module.nothing()"]}, "clear", "clear", "nothing"),

@@ -1,6 +1,7 @@
 """Gradients that flow through functions of other frameworks."""
 
 import gc
+import warnings
 import weakref
 
 import arraybridge as ab
@@ -753,3 +754,42 @@ def test_results_and_gradients_of_tensorflow_are_on_the_devices_of_the_arguments
         assert places == ["CPU:2", "CPU:2", "CPU:3"], places
     """
     bridges.survives(code)
+
+
+def ended(call):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call()
+    return [w for w in caught if issubclass(w.category, ab.GradientDetachedWarning)]
+
+
+def test_a_function_warns_where_a_tape_or_an_accumulator_loses_the_gradient():
+    need("tensorflow")
+    import tensorflow as tf
+
+    halved = ab.numpy(output_type="input")(lambda image: image / 2)
+    x, other, variable = tf.constant([1.0, 2.0]), tf.constant([1.0, 2.0]), tf.Variable([1.0])
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        for given in (x, x * 2, variable):
+            assert len(ended(lambda given=given: halved(given))) == 1
+        for given in (other, tf.stop_gradient(x), tf.cast(x, "int32")):
+            assert not ended(lambda given=given: halved(given))
+        with tape.stop_recording():
+            assert not ended(lambda: halved(x))
+    with tf.autodiff.ForwardAccumulator(x, tf.ones(2)):
+        assert len(ended(lambda: halved(x))) == 1 and not ended(lambda: halved(other))
+    assert not ended(lambda: halved(x))
+
+
+def test_a_function_warns_where_forward_mode_loses_the_tangent():
+    need("torch")
+    import torch
+    from torch.autograd import forward_ad
+
+    halved = ab.numpy(output_type="input")(lambda image: image / 2)
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(torch.ones(2), torch.ones(2))
+        assert len(ended(lambda: halved(dual))) == 1
+        assert not ended(lambda: halved(torch.ones(2)))
+        assert not ended(lambda: halved(torch.ones(2, dtype=torch.int32)))

@@ -308,3 +308,26 @@ def test_what_jax_raises_late_is_seen_if_the_result_becomes_a_numpy_array():
 
     # Not waited for on account of the argument, which nobody can write to.
     assert function(jnp.arange(3.0)).tolist() == [1, 2, 3] and len(calls) == 2
+
+
+@pytest.mark.parametrize("name", HOSTED)
+@pytest.mark.parametrize("by_name", (False, True))
+def test_a_call_with_an_iterator_is_not_made_again(name, by_name):
+    bridges.need(name)
+    seen = []
+
+    @getattr(ab, name)
+    def f(image, weights):
+        seen.append([*weights])
+        exhaust(name)
+
+    # A list is there again for the next attempt.
+    with pytest.raises(Exception) as caught:
+        f(image(), [1, 2])
+    assert is_oom_error(caught.value, name) and seen == [[1, 2]] * len(seen) and len(seen) > 1
+    seen.clear()
+    given = {"weights": iter([1, 2])}
+    with pytest.raises(Exception) as caught:
+        f(image(), **given) if by_name else f(image(), *given.values())
+    assert is_oom_error(caught.value, name) and seen == [[1, 2]]
+    assert "did not try again: an argument is an iterator" in notes(caught)

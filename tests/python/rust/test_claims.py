@@ -273,6 +273,33 @@ assert out.sum() == n
     )
 
 
+def test_a_recursion_through_a_callback_ends_before_the_stack_does(ext):
+    survives(
+        ext,
+        """
+import sys
+
+def recurse():
+    function(np.zeros(3, "f4"), recurse)
+
+def ends():
+    try:
+        recurse()
+    except RecursionError as error:
+        found.append(str(error))
+
+found = []
+sys.setrecursionlimit(100_000)
+threading.stack_size(512 << 10)
+for function in (ext.sum_after, ext.sum_after_value):
+    thread = threading.Thread(target=ends)
+    thread.start()
+    thread.join()
+assert len(found) == 2 and all("stack is nearly used up" in end for end in found), found
+""",
+    )
+
+
 def test_memory_stays_while_the_other_arguments_are_read(ext):
     survives(
         ext,

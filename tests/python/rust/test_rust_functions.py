@@ -97,6 +97,19 @@ def test_a_gradient_ends_in_a_function_only_where_it_is_declared_to(ext, recwarn
     assert not [w for w in recwarn if issubclass(w.category, ab.GradientDetachedWarning)]
 
 
+def test_what_a_tape_records_is_refused_unless_the_gradient_ends_on_purpose(ext):
+    bridges.need("tensorflow")
+    import tensorflow as tf
+
+    x = tf.constant([[1.0, 2.0]])
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        with pytest.raises(ab.UnsupportedArrayError, match="requires a gradient"):
+            ext.total(x * 2)
+        assert ext.total(tf.stop_gradient(x)) == ext.total_as_it_is(x) == 3
+    assert ext.total(x) == 3
+
+
 def test_every_layout_arrives(ext):
     for image in (IMAGE[::2, ::-1], IMAGE.T, np.broadcast_to(IMAGE[0], (3, 6)), IMAGE[:0],
                   IMAGE.astype(">f4"), np.frombuffer(b"x" + IMAGE.tobytes(), "u1")[1:].view("f4")

@@ -508,6 +508,8 @@ def op_cases(table: Table) -> Iterator[Case]:
         yield "to_numpy", "to_numpy", functools.partial(check_to_numpy, table)
     if table.get("from_numpy"):
         yield "from_numpy", "from_numpy", functools.partial(check_from_numpy, table)
+    if table.get("watched"):
+        yield "watched", "watched", functools.partial(check_watched, table)
     if table.get("version"):
         yield "version", "version", functools.partial(check_version, table)
     if table.get("count_write"):
@@ -578,6 +580,12 @@ def check_from_numpy(table: Table) -> str | None:
     native[...] = 0
     after = "after a write to the source (it has to copy)"
     same(table.read(made, str(native.dtype)), expected, "from_numpy", after)
+    return None
+
+
+def check_watched(table: Table) -> str | None:
+    if table.run("watched", data=some(table)[0]):
+        raise Lie("watched", "it is true of an array that nothing records")
     return None
 
 

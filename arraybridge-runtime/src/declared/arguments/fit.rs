@@ -15,6 +15,7 @@ use crate::cuda::driver;
 use crate::declared::definition::Definition;
 use crate::declared::options::Options;
 use crate::framework::device::{Device, Placement};
+use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::{self, Loaded};
 use crate::framework::spec::{DType, Framework, Memory};
 use crate::framework::warnings;
@@ -300,6 +301,8 @@ impl<'py> Fitter<'_, 'py> {
     fn convert(&self, slot: &ArgumentSlot<'py>) -> Result<(Bound<'py, PyAny>, Route)> {
         let Fitter { loaded, definition, placement } = *self;
         let (target, options) = (loaded.framework, &definition.options);
+        let endpoints = Endpoints { source: slot.class.framework, target };
+        convert::warn_if_watched(&slot.value, endpoints)?;
         // The function may write to what it receives.
         let for_writing = slot.class.framework.immutable && !target.immutable;
         let copy = trace::or_always_copy(loaded.py(), options.copy);

@@ -16,6 +16,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use pyo3::prelude::*;
+use pyo3::types::PyIterator;
 
 use super::arguments::{self, ArgumentSlots};
 use super::call::{AttemptOptions, Call, FailedAttempt};
@@ -259,13 +260,23 @@ pub fn split_call<'py>(
 /// The reason why a call began with its parts.
 const SHORT_BEFORE: &str = "memory ran out in an earlier call like this one";
 
-/// The reason why a call is left alone: an array of it cannot be cut or converted, as a traced one cannot.
+/// The reason why a call is left alone: an array of it cannot be cut or converted, as a traced one cannot, or another
+/// attempt would find an iterator where this one has left it.
 fn left_alone(call: &Call<'_, '_>, slots: &ArgumentSlots<'_>) -> Option<String> {
+    if has_iterator(call) {
+        return Some("an argument is an iterator, which the function may have advanced".to_owned());
+    }
     let mut own = slots.iter().filter(|slot| slot.is_of(call.definition.options.input));
     own.find_map(|slot| {
         let why = slot.obstacle()?;
         Some(format!("{} {why}", arguments::of_argument(call.definition, &slot.key)))
     })
+}
+
+fn has_iterator(call: &Call<'_, '_>) -> bool {
+    let is_iterator = |value: Bound<'_, PyAny>| value.cast::<PyIterator>().is_ok();
+    let mut kwargs = call.kwargs.iter().flatten();
+    call.args.iter().any(is_iterator) || kwargs.any(|(_, value)| is_iterator(value))
 }
 
 /// The index of an accelerator.

@@ -22,10 +22,16 @@ struct State {
 
 /// Claimed memory.
 struct Entry {
-    ticket: u64,
+    claim: Claim,
     range: (usize, usize),
     /// The elements, unless all of the range is claimed.
     elements: Option<Box<Elements>>,
+}
+
+/// A claim, apart from the memory.
+#[derive(Clone, Copy)]
+struct Claim {
+    ticket: u64,
     user: User,
     writes: bool,
     /// The thread that made the claim.
@@ -74,9 +80,9 @@ impl Registry {
         state.last += 1;
         let (ticket, before, thread) = (state.last, state.entries.len(), this_thread());
         for (index, wanted) in wanted.iter().enumerate() {
-            let added = state.add(ticket, wanted.memory(), wanted.user, wanted.writes, thread);
-            if let Err((place, certain)) = added {
-                let Entry { user, writes, .. } = state.entries[place];
+            let claim = Claim { ticket, user: wanted.user, writes: wanted.writes, thread };
+            if let Err((place, certain)) = state.add(claim, wanted.memory()) {
+                let Claim { user, writes, .. } = state.entries[place].claim;
                 state.entries.truncate(before);
                 return Err(Conflict {
                     wanted: index,
@@ -93,14 +99,15 @@ impl Registry {
     /// Claims memory with a ticket of the caller's, which may have several claims. Returns whether it was free.
     #[cfg(feature = "package")]
     pub fn borrow(&self, ticket: u64, memory: Strided<'_>, writes: bool) -> bool {
-        self.lock().add(ticket, memory, User::RUST_NUMPY, writes, this_thread()).is_ok()
+        let claim = Claim { ticket, user: User::RUST_NUMPY, writes, thread: this_thread() };
+        self.lock().add(claim, memory).is_ok()
     }
 
     /// Releases one claim of a ticket that may have several.
     #[cfg(feature = "package")]
     pub fn give_back(&self, ticket: u64) {
         let entries = &mut self.lock().entries;
-        if let Some(place) = entries.iter().rposition(|entry| entry.ticket == ticket) {
+        if let Some(place) = entries.iter().rposition(|entry| entry.claim.ticket == ticket) {
             entries.remove(place);
         }
     }
@@ -109,7 +116,9 @@ impl Registry {
     /// never return. All others may belong to any thread, and keep their claims.
     fn forget_other_threads(&self) {
         let here = this_thread();
-        self.lock().entries.retain(|entry| entry.thread == here || !entry.user.is_parameter());
+        self.lock()
+            .entries
+            .retain(|entry| entry.claim.thread == here || !entry.claim.user.is_parameter());
     }
 
     /// Releases the memory of a claim.
@@ -117,15 +126,15 @@ impl Registry {
         let entries = &mut self.lock().entries;
         // A claim is mostly released before an older one. The entries of one claim are neighbours.
         if let [.., last] = &entries[..]
-            && last.ticket == ticket
-            && entries.iter().nth_back(1).is_none_or(|entry| entry.ticket != ticket)
+            && last.claim.ticket == ticket
+            && entries.iter().nth_back(1).is_none_or(|entry| entry.claim.ticket != ticket)
         {
             entries.pop();
             return;
         }
-        match entries.iter().rposition(|entry| entry.ticket != ticket) {
+        match entries.iter().rposition(|entry| entry.claim.ticket != ticket) {
             Some(place) if place + 1 == entries.len() => {
-                entries.retain(|entry| entry.ticket != ticket);
+                entries.retain(|entry| entry.claim.ticket != ticket);
             }
             place => entries.truncate(place.map_or(0, |place| place + 1)),
         }
@@ -135,20 +144,13 @@ impl Registry {
 impl State {
     /// Adds claimed memory, or returns what [`State::conflict`] found.
     #[inline]
-    fn add(
-        &mut self,
-        ticket: u64,
-        memory: Strided<'_>,
-        user: User,
-        writes: bool,
-        thread: usize,
-    ) -> Result<(), (usize, bool)> {
+    fn add(&mut self, claim: Claim, memory: Strided<'_>) -> Result<(), (usize, bool)> {
         let (range, is_dense) = span(memory);
-        if let Some(conflict) = self.conflict(memory, range, writes) {
+        if let Some(conflict) = self.conflict(memory, range, claim.writes) {
             return Err(conflict);
         }
         let elements = (!is_dense).then(|| Elements::copied(memory));
-        self.entries.push(Entry { ticket, range, elements, user, writes, thread });
+        self.entries.push(Entry { claim, range, elements });
         Ok(())
     }
 
@@ -162,7 +164,7 @@ impl State {
     ) -> Option<(usize, bool)> {
         self.entries.iter().enumerate().find_map(|(place, entry)| {
             let near = entry.range.0 < end && low < entry.range.1;
-            if !near || !(writes || entry.writes) {
+            if !near || !(writes || entry.claim.writes) {
                 return None;
             }
             let answer = entry.overlaps(memory);

@@ -299,7 +299,7 @@ impl<'py> DtypeCast<'_, 'py> {
         let is_rounded = self.policy.scaling == Scaling::Clamp;
         if is_rounded && self.rounds_by_default() && lost.fractions > 0 {
             let mut rounding = Rounding::of(source.view().len());
-            rounding.add(py, &opened.source, source.view(), lost)?;
+            rounding.add(py, (&opened.source, source.view()), lost)?;
             self.check(&rounding)?;
         }
         self.warn(lost, cast::rounded(py, &opened.source, self.to)?)?;

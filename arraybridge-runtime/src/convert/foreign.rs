@@ -200,7 +200,8 @@ fn export_failed(data: &Bound<'_, PyAny>, error: PyErr) -> Error {
     }
     let class = detect::qualified_name(data.get_type().as_any()).unwrap_or_default();
     let reason = format!("{class} cannot hand out its memory ({})", first_line(py, &error));
-    MemoryType::Numpy.framework().caused(Failure::Array, "export", reason, Some(error))
+    let numpy = MemoryType::Numpy.framework();
+    numpy.error(Failure::Array, "export", reason).caused_by(error)
 }
 
 /// The exchange table of the `arraybridge` package's tensors, for one of them.

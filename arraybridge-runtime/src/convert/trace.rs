@@ -111,13 +111,6 @@ static OWN: TraceTable = TraceTable {
 };
 
 impl TraceTable {
-    fn push(&self, _py: Python<'_>, record: Record, start: Moment, kind: Kind) {
-        let ns = (self.now)().saturating_sub(start);
-        let record = Record { start: Some(start), ns: Some(ns), ..record };
-        // SAFETY: what the description refers to lives as long as the record.
-        unsafe { (self.push)(&RawRecord::of(&record), kind) }
-    }
-
     fn is_strict(&self, _py: Python<'_>) -> bool {
         // SAFETY: the interpreter is attached.
         unsafe { (self.is_strict)() != 0 }
@@ -148,12 +141,25 @@ fn call_guarded<T>(default: T, body: impl FnOnce(Python<'_>) -> T) -> T {
 
 /// Appends the record of what was done since `start` to every trace of the current context.
 pub fn push(py: Python<'_>, record: Record, start: Moment) {
-    TABLE.get().push(py, record, start, Kind::Conversion);
+    push_as(py, Kind::Conversion, record, start);
 }
 
 /// The same for a call or a rung.
 pub fn push_span(py: Python<'_>, span: Record, start: Moment) {
-    TABLE.get().push(py, span, start, Kind::Span);
+    push_as(py, Kind::Span, span, start);
+}
+
+fn push_as(_py: Python<'_>, kind: Kind, record: Record, start: Moment) {
+    let record = record.ended(start);
+    // SAFETY: what the description refers to lives as long as the record.
+    unsafe { (TABLE.get().push)(&RawRecord::of(&record), kind) }
+}
+
+impl Record {
+    /// The record of what began at `start` and has ended now.
+    fn ended(self, start: Moment) -> Record {
+        Record { start: Some(start), ns: Some(now().saturating_sub(start)), ..self }
+    }
 }
 
 thread_local! {
@@ -187,8 +193,7 @@ pub fn gathered<T>(
 
 /// Appends a record that was made of others to every trace of the current context.
 pub fn push_made(py: Python<'_>, record: Record, start: Moment) {
-    let ns = now().saturating_sub(start);
-    append(py, Record { start: Some(start), ns: Some(ns), ..record }, Kind::Conversion);
+    append(py, record.ended(start), Kind::Conversion);
 }
 
 /// Appends a record to the traces of this module's class.

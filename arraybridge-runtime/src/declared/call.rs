@@ -185,8 +185,8 @@ impl<'a, 'py> Call<'a, 'py> {
     ) -> Result<(Bound<'py, PyAny>, ArrayVersions), FailedAttempt> {
         let definition = self.definition;
         let options = &definition.options;
-        let kwargs = self.kwargs.as_ref();
-        let fitted = arguments::fit(definition, &self.args, kwargs, slots, attempt.destination)?;
+        let given = (&self.args, self.kwargs.as_ref());
+        let fitted = arguments::fit(definition, given, slots, attempt.destination)?;
         let function = attempt.function.as_ref().unwrap_or(definition.function.bind(self.py));
         let function = &self.translated(slots, function)?;
         let call = || -> PyResult<Bound<'py, PyAny>> {

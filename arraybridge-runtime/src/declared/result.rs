@@ -319,7 +319,7 @@ fn finish_without_dtype<'py>(
     let Some(to) = convert::narrowed(py, from, framework)? else { return Err(error) };
     lead.dtype = Some(to);
     let finished = policy::finish(&array, &lead, call.policy, &call.definition.name)?;
-    narrowing.warn(py, from, to, framework)?;
+    narrowing.warn(loaded::load(py, framework)?, from, to)?;
     Ok(finished)
 }
 

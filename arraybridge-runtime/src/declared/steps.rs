@@ -126,7 +126,7 @@ impl CallOrigin {
             destination => destination,
         };
         let args = PyTuple::new(py, [&value])?;
-        let fitted = arguments::fit(definition, &args, None, &slots, destination)?;
+        let fitted = arguments::fit(definition, (&args, None), &slots, destination)?;
         fitted.args.get_item(0).map(Some)
     }
 

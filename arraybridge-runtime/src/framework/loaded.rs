@@ -15,7 +15,7 @@ use crate::dlpack::exchange::Exchange;
 use crate::framework::generated::MemoryType;
 use crate::framework::op::{Outcome, Scope};
 use crate::framework::shortcuts::{self, ShortCut};
-use crate::framework::spec::{ArrayOps, DType, DTypeSet, Export, Framework, Memory, Op};
+use crate::framework::spec::{DType, DTypeSet, Export, Framework, Memory, Op};
 use crate::framework::tried::{Compared, Tried};
 use crate::host::layout::Dims;
 use crate::interpreter::error::{Error, Failure, Result, first_line};
@@ -123,7 +123,7 @@ fn import_failed(py: Python<'_>, framework: &'static Framework, error: PyErr) ->
              example with `pip install --force-reinstall {install}`"
         ),
     };
-    framework.caused(Failure::NotInstalled, "import", reason, Some(error))
+    framework.error(Failure::NotInstalled, "import", reason).caused_by(error)
 }
 
 /// Returns whether an import failed because the framework itself was not found, as opposed to
@@ -191,23 +191,22 @@ impl<'py> Loaded<'py> {
         objects.iter().find(|(d, _)| *d == dtype).map(|(_, object)| object.bind(py).clone())
     }
 
-    /// Casts an array by the framework's own operation. `xp` is the namespace of its operations.
+    /// Casts an array by an operation of the framework. `xp` is the namespace of its operations.
     ///
     /// # Errors
     ///
     /// Any exception that the framework raises, and a `ValueError` if it lacks the dtype.
     pub fn astype(
         self,
-        table: &ArrayOps,
-        xp: &Bound<'py, PyAny>,
-        array: &Bound<'py, PyAny>,
+        astype: &Op<3>,
+        [xp, array]: [&Bound<'py, PyAny>; 2],
         dtype: DType,
     ) -> PyResult<Bound<'py, PyAny>> {
         let Some(object) = self.dtype_object(dtype) else {
             let title = self.framework.title;
             return Err(Error::Value(format!("{title} has no {dtype}")).into());
         };
-        table.astype.call(self, [xp, array, &object])
+        astype.call(self, [xp, array, &object])
     }
 
     fn dtype_objects(self) -> &'py [(DType, Py<PyAny>)] {

@@ -10,7 +10,7 @@ use super::rebuild::rebuild;
 use super::written::{self, WrittenCopy};
 use super::{ArgumentSlot, ArgumentSlots, ArrayVersions, leaves, names};
 use crate::convert::plan::Route;
-use crate::convert::{self, Request, trace};
+use crate::convert::{self, Cast, Request, trace};
 use crate::cuda::driver;
 use crate::declared::definition::Definition;
 use crate::declared::options::Options;
@@ -82,8 +82,7 @@ impl<'py> FittedArguments<'py> {
 /// The errors of `convert`.
 pub fn fit<'py>(
     definition: &Definition,
-    args: &Bound<'py, PyTuple>,
-    kwargs: Option<&Bound<'py, PyDict>>,
+    (args, kwargs): (&Bound<'py, PyTuple>, Option<&Bound<'py, PyDict>>),
     slots: &ArgumentSlots<'py>,
     destination: Option<Destination>,
 ) -> Result<FittedArguments<'py>> {
@@ -303,8 +302,7 @@ impl<'py> Fitter<'_, 'py> {
         // The function may write to what it receives.
         let for_writing = slot.class.framework.immutable && !target.immutable;
         let copy = trace::or_always_copy(loaded.py(), options.copy);
-        let dtype = options.input_dtype;
-        let request = Request { placement, copy, dtype, for_writing, ..Request::default() };
+        let request = Request { placement, copy, cast: options.input_dtype.into(), for_writing };
         convert::convert_narrowed(&slot.value, target, &request, || {
             definition.narrowing(loaded.py())
         })
@@ -317,7 +315,7 @@ impl<'py> Fitter<'_, 'py> {
         let has = |dtype: &DType| loaded.dtype(&slot.value) == Some(*dtype);
         let dtype = options.input_dtype.filter(|dtype| !has(dtype));
         let copy = trace::or_always_copy(loaded.py(), options.copy);
-        let mut request = Request { copy, dtype, ..Request::default() };
+        let mut request = Request { copy, cast: dtype.into(), ..Request::default() };
         let in_graph = dtype.is_some_and(|dtype| self.is_in_graph(slot, dtype));
         let cast = match in_graph {
             true => convert::cast_in_graph(&slot.value, loaded, &request)?,
@@ -327,7 +325,7 @@ impl<'py> Fitter<'_, 'py> {
             return Ok(cast);
         }
         if in_graph {
-            request.dtype = None;
+            request.cast = Cast::None;
             request.copy = copy.filter(|copy| !copy || cast.is_none());
         }
         let value = cast.as_ref().unwrap_or(&slot.value);

@@ -112,8 +112,8 @@ impl<'py> Call<'_, 'py> {
         if in_threads && self.is_on_host(slots) && !self.is_watched(slots)? {
             let is_read = slots.iter().any(|slot| slot.lazy().is_some());
             let ahead = if is_read || self.sink.is_some() { 1 } else { workers::AHEAD };
-            let threads = (tiles.workers, ahead);
-            workers::run(self, lead.count(), threads, &cut, &mut take)?;
+            let mut tiles_cut = (0..lead.count()).map(cut);
+            workers::run(self, (tiles.workers, ahead), &mut tiles_cut, &mut take)?;
         } else {
             for index in 0..lead.count() {
                 // A function without Python frames does not look for an interrupt.

@@ -175,7 +175,7 @@ impl Loaded<'_> {
                     "{title} does not name its current device ({line}); ask for one, as in \
                  device=\"accelerator:0\""
                 );
-                self.framework.caused(Failure::Device, "device", reason, Some(error))
+                self.framework.error(Failure::Device, "device", reason).caused_by(error)
             })?),
         };
         match absent(memory, device, count) {

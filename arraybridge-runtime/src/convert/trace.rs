@@ -45,14 +45,14 @@ pub fn now() -> Moment {
 /// The kind of a record.
 #[repr(C)]
 #[derive(Clone, Copy)]
-enum Kind {
+enum RecordKind {
     /// A conversion, or another step that makes an array.
     Conversion = 0,
     /// A call or a rung, in which there may be conversions.
     Span = 1,
 }
 
-/// The open traces of the context, the outermost first, each with a list for each [`Kind`].
+/// The open traces of the context, the outermost first, each with a list for each [`RecordKind`].
 static TRACES: ContextVariable = ContextVariable::new("arraybridge.trace");
 
 /// The open traces of all threads, by their addresses.
@@ -94,7 +94,7 @@ pub struct TraceTable {
     /// The present moment.
     now: extern "C" fn() -> Moment,
     /// Appends a record to the traces of the context.
-    push: unsafe extern "C" fn(*const RawRecord, Kind),
+    push: unsafe extern "C" fn(*const RawRecord, RecordKind),
     /// Returns whether the context is within a `no_copy` scope.
     is_strict: unsafe extern "C" fn() -> c_int,
 }
@@ -124,7 +124,7 @@ extern "C" fn raw_now() -> Moment {
     (*anchor + instant.elapsed()).as_nanos() as Moment
 }
 
-unsafe extern "C" fn raw_push(record: *const RawRecord, kind: Kind) {
+unsafe extern "C" fn raw_push(record: *const RawRecord, kind: RecordKind) {
     // SAFETY: the caller describes a living record of its own.
     let record = unsafe { (*record).get() };
     call_guarded((), |py| append(py, record, kind));
@@ -141,15 +141,15 @@ fn call_guarded<T>(default: T, body: impl FnOnce(Python<'_>) -> T) -> T {
 
 /// Appends the record of what was done since `start` to every trace of the current context.
 pub fn push(py: Python<'_>, record: Record, start: Moment) {
-    push_as(py, Kind::Conversion, record, start);
+    push_as(py, RecordKind::Conversion, record, start);
 }
 
 /// The same for a call or a rung.
 pub fn push_span(py: Python<'_>, span: Record, start: Moment) {
-    push_as(py, Kind::Span, span, start);
+    push_as(py, RecordKind::Span, span, start);
 }
 
-fn push_as(_py: Python<'_>, kind: Kind, record: Record, start: Moment) {
+fn push_as(_py: Python<'_>, kind: RecordKind, record: Record, start: Moment) {
     let record = record.ended(start);
     // SAFETY: what the description refers to lives as long as the record.
     unsafe { (TABLE.get().push)(&RawRecord::of(&record), kind) }
@@ -193,20 +193,20 @@ pub fn gathered<T>(
 
 /// Appends a record that was made of others to every trace of the current context.
 pub fn push_made(py: Python<'_>, record: Record, start: Moment) {
-    append(py, record.ended(start), Kind::Conversion);
+    append(py, record.ended(start), RecordKind::Conversion);
 }
 
 /// Appends a record to the traces of this module's class.
-fn append(py: Python<'_>, record: Record, kind: Kind) {
+fn append(py: Python<'_>, record: Record, kind: RecordKind) {
     let record = match kind {
-        Kind::Conversion => GATHERED.with_borrow_mut(|gathered| match gathered {
+        RecordKind::Conversion => GATHERED.with_borrow_mut(|gathered| match gathered {
             Some(records) => {
                 records.push(record);
                 None
             }
             None => Some(record),
         }),
-        Kind::Span => Some(record),
+        RecordKind::Span => Some(record),
     };
     let Some(record) = record else { return };
     // A conversion that was done is not failed for its record.

@@ -58,6 +58,8 @@ pub struct AttemptOptions<'py> {
     pub function: Option<Bound<'py, PyAny>>,
     /// A context manager around the call.
     pub scope: Option<Bound<'py, PyAny>>,
+    /// True if it is made on the host because memory ran out.
+    pub on_host: bool,
 }
 
 /// A failed attempt.

@@ -73,7 +73,7 @@ struct CallOrigin {
 }
 
 /// The origin and the steps to go on with, true for the last step, and its value.
-type Step<'py> = (Bound<'py, CallOrigin>, Bound<'py, PyAny>, bool, Bound<'py, PyAny>);
+type MadeStep<'py> = (Bound<'py, CallOrigin>, Bound<'py, PyAny>, bool, Bound<'py, PyAny>);
 
 /// A call that was made again: its origin, its steps, and the outcome of the first one.
 type Restarted<'py> = (Bound<'py, CallOrigin>, Bound<'py, PyAny>, PyResult<Bound<'py, PyAny>>);
@@ -88,7 +88,7 @@ impl CallOrigin {
         arguments: &Bound<'py, PyTuple>,
         sent: Option<&Bound<'py, PyAny>>,
         begin: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Step<'py>> {
+    ) -> PyResult<MadeStep<'py>> {
         let py = slf.py();
         park::rather_than_end(py);
         let step = slf.get().scoped(py, sent, || inner.call_method1(method, arguments));
@@ -224,8 +224,18 @@ impl CallOrigin {
             Some(ladder) => ladder.resume(py, failed)?,
             None => Ladder::new(&call, &call.slots, failed)?,
         };
-        let (restarted, ladder) =
-            ladder.climb(&call, |ladder, rung| self.made_anew(&call, begin, ladder, rung))?;
+        let (restarted, ladder) = ladder.climb(&call, |ladder, rung| {
+            let attempt = match rung {
+                Rung::Clear | Rung::ClearAgain => AttemptOptions::default(),
+                Rung::Host => ladder.host_attempt(&call).map_err(RungFailure::Skipped)?,
+                Rung::Split => {
+                    let why = "a coroutine or a generator cannot be split";
+                    return Err(RungFailure::Skipped(why.to_owned()));
+                }
+            };
+            ladder.clear_caches(py);
+            self.made_anew(&call, begin, attempt)
+        })?;
         let kept = &restarted.0.get().ladder;
         *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(ladder);
         Ok(restarted)
@@ -235,25 +245,15 @@ impl CallOrigin {
     ///
     /// # Errors
     ///
-    /// The reason why the rung does not apply, and what the call or the step raises. The end of the iteration is
-    /// not an error, but the outcome of the step.
+    /// Any exception that the call or the step raises. The end of the iteration is not an error, but the outcome of
+    /// the step.
     fn made_anew<'py>(
         &self,
         call: &Call<'_, 'py>,
         begin: &Bound<'py, PyAny>,
-        ladder: &Ladder,
-        rung: Rung,
+        attempt: AttemptOptions<'py>,
     ) -> Result<Restarted<'py>, RungFailure> {
         let py = call.py;
-        let attempt = match rung {
-            Rung::Clear | Rung::ClearAgain => AttemptOptions::default(),
-            Rung::Host => ladder.host_attempt(call).map_err(RungFailure::Skipped)?,
-            Rung::Split => {
-                let why = "a coroutine or a generator cannot be split";
-                return Err(RungFailure::Skipped(why.to_owned()));
-            }
-        };
-        ladder.clear_caches(py);
         // The scope is entered for each step, not for the call.
         let attempt = AttemptOptions { scope: None, ..attempt };
         let (made, versions) = call.attempt(&call.slots, &attempt)?;
@@ -263,7 +263,7 @@ impl CallOrigin {
             kwargs: self.kwargs.as_ref().map(|kwargs| kwargs.clone_ref(py)),
             policy: self.policy,
             destination: attempt.destination,
-            on_host: rung == Rung::Host,
+            on_host: attempt.on_host,
             versions,
             ladder: Mutex::default(),
         };

@@ -40,7 +40,7 @@ impl Ladder {
             }
         };
         let scope = host_scope(py, options.execution).map_err(|error| first_line(py, &error))?;
-        Ok(AttemptOptions { destination, function, scope })
+        Ok(AttemptOptions { destination, function, scope, on_host: true })
     }
 
     /// Returns whether a call with arrays of a framework that has host memory used it.
@@ -77,7 +77,7 @@ impl Ladder {
             }
         };
         let destination = Some(Destination { framework, placement });
-        Ok(AttemptOptions { destination, function, scope: None })
+        Ok(AttemptOptions { destination, function, scope: None, on_host: true })
     }
 }
 

@@ -16,7 +16,7 @@ use crate::framework::generated::MemoryType;
 use crate::framework::op::{Outcome, Scope};
 use crate::framework::shortcuts::{self, ShortCut};
 use crate::framework::spec::{DType, DTypeSet, Export, Framework, Memory, Op};
-use crate::framework::tried::{Compared, Tried};
+use crate::framework::tried::Tried;
 use crate::host::layout::Dims;
 use crate::interpreter::error::{Error, Failure, Result, first_line};
 use crate::interpreter::interrupt::is_interrupt;
@@ -38,12 +38,6 @@ pub struct LoadedFramework {
     lacking: PyOnceLock<Lacking>,
     /// The parts of its table that were tried out.
     pub tried: Tried,
-    /// The comparison of `fast_to_numpy` with `to_numpy`.
-    pub fast_to_numpy: Compared,
-    /// The comparison of `fast_from_numpy` with `from_numpy`.
-    pub fast_from_numpy: Compared,
-    /// The comparison of what `write` of its arrays writes with what it should write.
-    pub write: Compared,
 }
 
 /// The dtypes of a framework's table that its installed version lacks.
@@ -148,9 +142,6 @@ impl LoadedFramework {
             unversioned: OnceLock::new(),
             lacking: PyOnceLock::new(),
             tried: Tried::default(),
-            fast_to_numpy: Compared::default(),
-            fast_from_numpy: Compared::default(),
-            write: Compared::default(),
         }
     }
 }

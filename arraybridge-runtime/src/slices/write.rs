@@ -11,6 +11,7 @@ use crate::convert::{self, Commitment, Opened};
 use crate::framework::detect::{self, Role};
 use crate::framework::device::Device;
 use crate::framework::spec::{ArrayOps, Op};
+use crate::framework::tried::Way;
 use crate::host::cast::Scaling;
 use crate::interpreter::error::{Error, Result, attempt};
 use crate::interpreter::fork;
@@ -40,7 +41,7 @@ impl<'py> Whole<'py> {
             let found = self.is_written_right(row, opened, &mut write);
             attempt(py, found.map_err(PyErr::from)).unwrap_or(false)
         };
-        loaded.write.get_or_try(dtype, is_right) && write(self)
+        loaded.tried.is_alike(Way::Write, dtype, is_right) && write(self)
     }
 
     /// The operation, if it is worth it, and only copies. What was copied to be read is in our cache.

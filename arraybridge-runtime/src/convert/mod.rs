@@ -77,7 +77,7 @@ pub use own_cast::{OwnCast, integer_range};
 pub use pin::pin;
 pub use planned::deliver;
 pub use prepare::explain_refusal;
-pub use request::{Cast, Request};
+pub use request::Request;
 pub use slot::{Opened, fresh};
 pub use source::{alike, describe_borrowed, open_host, open_plain};
 pub use trial_of_arrays::try_slices;

@@ -264,7 +264,7 @@ impl<'a, 'py> Call<'a, 'py> {
             return body();
         }
         let used = |slot: &ArgumentSlot<'py>| fitted.array(slot);
-        scope::enter(self.py, framework, fitted.placement, slots, used, body)
+        scope::enter(framework, fitted.placement, (slots, used), body)
     }
 
     /// The framework that results are converted to; `None` if it is that of the first array and there

@@ -247,7 +247,7 @@ fn place<'py>(call: &Call<'_, 'py>, framework: &'static Framework) -> Result<Pla
         return Ok(Placement::Auto);
     }
     let options = &call.definition.options;
-    let device = scope::call_device(call.py, options.input, &call.slots, options)?;
+    let device = scope::call_device(&call.slots, options)?;
     Ok(match device {
         Some(device @ Device::Accelerator(index))
             if index < loaded::load(call.py, framework)?.accelerators() =>

@@ -120,7 +120,7 @@ impl CallOrigin {
         let destination = match self.destination {
             None => {
                 let call = self.call(py)?;
-                let placement = scope::call_placement(py, framework, &call.slots, options)?;
+                let placement = scope::call_placement(framework, &call.slots, options)?;
                 placement.device().map(|_| Destination { framework, placement })
             }
             destination => destination,
@@ -203,10 +203,10 @@ impl CallOrigin {
         }
         let mut call = self.call(py)?;
         let options = &call.definition.options;
-        let place = scope::call_placement(py, framework, &call.slots, options)?;
+        let place = scope::call_placement(framework, &call.slots, options)?;
         call.slots.extend(self.sent(sent)?);
         let used = |slot: &ArgumentSlot<'py>| Some(slot.value.clone());
-        scope::enter(py, framework, place, &call.slots, used, body)
+        scope::enter(framework, place, (&call.slots, used), body)
     }
 
     /// Calls the function again on the next rung of the ladder.

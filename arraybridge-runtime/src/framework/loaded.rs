@@ -13,7 +13,7 @@ use pyo3::types::{PyString, PyType};
 use crate::dlpack::capsule;
 use crate::dlpack::exchange::Exchange;
 use crate::framework::generated::MemoryType;
-use crate::framework::op::{Outcome, Scope};
+use crate::framework::op::{self, Outcome, Scope};
 use crate::framework::shortcuts::{self, ShortCut};
 use crate::framework::spec::{DType, DTypeSet, Export, Framework, Memory, Op};
 use crate::framework::tried::Tried;
@@ -251,11 +251,7 @@ impl<'py> Loaded<'py> {
     /// Any exception that the framework raises, and a `TypeError` if it exports no array of a known dtype.
     #[cold]
     pub fn described(self, data: &Bound<'py, PyAny>) -> PyResult<(DType, Dims<usize>)> {
-        let by_dlpack = |export: &Export| {
-            let none = self.py.None().into_bound(self.py);
-            let version = capsule::newest_version(self.py);
-            capsule::take(&self.export(export, [data, &none, &version])?)
-        };
+        let by_dlpack = |export| capsule::take(&self.export_unordered(export, data)?);
         let exported = self.framework.export.as_ref().map(by_dlpack);
         match (exported, &self.framework.to_numpy) {
             (Some(Ok(source)), _) => Ok((source.view().dtype(), source.view().shape().into())),
@@ -346,6 +342,19 @@ impl<'py> Loaded<'py> {
             }
             answer => answer,
         }
+    }
+
+    /// A capsule of an array that nobody has to wait for.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`export`](Self::export).
+    pub fn export_unordered(
+        self,
+        export: &Export,
+        data: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.export(export, [data, &op::none(self.py), &capsule::newest_version(self.py)])
     }
 
     /// The dtypes that NumPy does not have by itself and that the installed version lacks.

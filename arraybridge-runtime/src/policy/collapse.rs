@@ -109,7 +109,7 @@ pub(super) struct Destroyed {
 fn range_of(array: &Bound<'_, PyAny>) -> Option<(f64, f64)> {
     let py = array.py();
     let read = || found_in(py, &convert::open_host(array)?.source);
-    let found = attempt(py, read().map_err(PyErr::from))?;
+    let found = attempt(py, read())?;
     (found.min <= found.max).then_some((found.min, found.max))
 }
 

@@ -209,7 +209,7 @@ impl<'py> DtypeCast<'_, 'py> {
             return Ok(());
         }
         // What cannot be opened has no values yet.
-        let opened = attempt(py, convert::open_host(array).map_err(PyErr::from));
+        let opened = attempt(py, convert::open_host(array));
         let Some(opened) = opened else { return Ok(()) };
         let (_, lost) = cast::cast(py, &opened.source, to, self.policy.scaling)?;
         match lost.clipped {

@@ -35,11 +35,11 @@ impl<'py> Whole<'py> {
         let (py, loaded, dtype) = (self.join.loaded.py(), self.join.loaded, self.dtype());
         let mut write = |whole: &mut Whole<'py>| {
             let written = whole.write_row(table, op, row, array);
-            attempt(py, written.map_err(PyErr::from)).is_some()
+            attempt(py, written).is_some()
         };
         let is_right = || {
             let found = self.is_written_right(row, opened, &mut write);
-            attempt(py, found.map_err(PyErr::from)).unwrap_or(false)
+            attempt(py, found).unwrap_or(false)
         };
         loaded.tried.is_alike(Way::Write, dtype, is_right) && write(self)
     }

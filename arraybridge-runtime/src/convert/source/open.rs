@@ -134,13 +134,12 @@ pub fn describe_borrowed(data: &Bound<'_, PyAny>, view: &mut View) -> bool {
     reader.is_ok_and(|reader| reader.describe_borrowed(data, &class, view).is_some())
 }
 
-/// Does what [`open_host`] does, but leaves CUDA memory where it is: what a stream does next with
-/// it comes after what its framework has done so far.
-pub(in crate::convert) fn open_in_place(data: &Bound<'_, PyAny>, stream: usize) -> Result<Opened> {
-    opened(data, Some(stream))
-}
-
-fn opened(data: &Bound<'_, PyAny>, in_place: Option<usize>) -> Result<Opened> {
+/// Does what [`open_host`] does. With a stream, CUDA memory is left where it is: what the stream does next with it comes
+/// after what its framework has done so far.
+pub(in crate::convert) fn opened(
+    data: &Bound<'_, PyAny>,
+    in_place: Option<usize>,
+) -> Result<Opened> {
     let class = class_of(data)?;
     let reader = Reader::of(data, &class)?;
     match class.role {

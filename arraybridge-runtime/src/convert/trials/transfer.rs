@@ -103,7 +103,7 @@ impl<'py> Transfer<'py> {
 
     /// The result of a comparison. A function whose comparison fails is not used.
     fn found(&self, compared: Result<bool>) -> bool {
-        attempt(self.loaded.py(), compared.map_err(PyErr::from)).unwrap_or(false)
+        attempt(self.loaded.py(), compared).unwrap_or(false)
     }
 
     /// Returns whether a private function makes the NumPy array that the public one makes, and a

@@ -112,7 +112,7 @@ pub fn host_scope<'py>(
     framework: &'static Framework,
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
     let Some(scope) = framework.device.host_scope else { return Ok(None) };
-    let loaded = loaded::load(py, framework).map_err(PyErr::from)?;
+    let loaded = loaded::load(py, framework)?;
     let Some(host) = loaded.device_object(Device::Host)? else { return Ok(None) };
     scope.call(loaded, [&host]).map(Some)
 }
@@ -126,7 +126,7 @@ fn processor(
 ) -> PyResult<Option<usize>> {
     let ops = &framework.device;
     let (Some(hosts), Some(at)) = (ops.hosts, ops.at) else { return Ok(None) };
-    let loaded = loaded::load(py, framework).map_err(PyErr::from)?;
+    let loaded = loaded::load(py, framework)?;
     let hosts = hosts.call(loaded, [])?;
     let used = match out_of_memory {
         Some(device) => device,

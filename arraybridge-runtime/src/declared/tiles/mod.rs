@@ -149,7 +149,7 @@ impl<'py> Call<'_, 'py> {
     fn is_on_host(&self, slots: &ArgumentSlots<'py>) -> bool {
         let options = &self.definition.options;
         let is_host = |device: Option<Device>| !matches!(device, Some(Device::Accelerator(_)));
-        let call = scope::call_device(self.py, options.input, slots, options);
+        let call = scope::call_device(slots, options);
         call.is_ok_and(is_host) && slots.iter().all(|slot| !scope::is_on_accelerator(self.py, slot))
     }
 

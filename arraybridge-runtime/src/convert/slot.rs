@@ -164,3 +164,19 @@ impl<'py> Input<'_, 'py> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn opened_memory_takes_the_place_of_a_description() {
+        let mut slot = Slot::default();
+        let facts = Facts::of_file(DType::Int8, &[4]);
+        slot.describe(Described { facts, shape: [4].as_slice().into() });
+        assert_eq!((slot.facts().dtype, slot.facts().access), (DType::Int8, Access::Seen));
+        let source = Source::from_slice(&[1.0_f32], &[1]).unwrap();
+        slot.set(Opened { source, private: true });
+        assert_eq!((slot.facts().dtype, slot.facts().access), (DType::Float32, Access::Given));
+    }
+}

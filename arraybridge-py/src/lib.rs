@@ -47,7 +47,8 @@ fn request(
 ) -> Result<Request> {
     let placement = placement(None, device, target)?;
     let copy = package::or_always_copy(py, flag(copy)?);
-    Ok(Request { placement, copy, dtype: element_type(dtype)?, ..Request::default() })
+    let cast = element_type(dtype)?.into();
+    Ok(Request { placement, copy, cast, ..Request::default() })
 }
 
 /// The placement that one of two arguments names.
@@ -215,14 +216,14 @@ fn convert_memory<'py>(
     copy: Option<&Bound<'py, PyAny>>,
 ) -> Result<Bound<'py, PyAny>> {
     let (source, target) = (names::framework(source_type)?, names::framework(target_type)?);
-    let placement = placement(gpu_id, device, target)
-        .map_err(|error| Endpoints { source, target }.name_in(error))?;
+    let endpoints = Endpoints { source, target };
+    let placement = placement(gpu_id, device, target).map_err(|error| endpoints.name_in(error))?;
     let allows = Policy::default_of_context(data.py()).narrow == Narrow::Warn;
     let copy = package::or_always_copy(data.py(), flag(copy)?);
     let request = Request { placement, copy, ..Request::default() };
     let convert = |data: &Bound<'py, PyAny>| {
         let narrowing = Narrowing { function: "convert_memory" };
-        package::convert_labelled(data, source, target, &request, allows.then_some(narrowing))
+        package::convert_labelled(data, endpoints, &request, allows.then_some(narrowing))
     };
     convert(data).or_else(|error| match package::scalar_as_array(data) {
         Some(array) => convert(&array),
@@ -368,7 +369,8 @@ fn _narrow<'py>(
         None => Policy::default_of_context(data.py()).narrow,
     };
     let narrowing = (narrow == Narrow::Warn).then_some(Narrowing { function });
-    package::convert_labelled(data, package::class_of(data)?.framework, target, &request, narrowing)
+    let endpoints = Endpoints { source: package::class_of(data)?.framework, target };
+    package::convert_labelled(data, endpoints, &request, narrowing)
 }
 
 /// Return whether an object is a declared function.

@@ -2,7 +2,8 @@
 
 use arraybridge_runtime::__private::package::policy::{self, Scaling};
 use arraybridge_runtime::__private::package::{
-    self, Conversion, Framework, Lead, Narrow, Narrowing, Policy, Request, Result, class_of,
+    self, Conversion, Endpoints, Framework, Lead, Narrow, Narrowing, Policy, Request, Result,
+    class_of,
 };
 use pyo3::prelude::*;
 
@@ -50,7 +51,8 @@ fn of_framework<'py>(
     let allows = Policy::default_of_context(array.py()).narrow == Narrow::Warn;
     let narrowing = Narrowing { function: "SCALING_FUNCTIONS" };
     let request = Request::default();
-    package::convert_labelled(array, source, wanted, &request, allows.then_some(narrowing))
+    let endpoints = Endpoints { source, target: wanted };
+    package::convert_labelled(array, endpoints, &request, allows.then_some(narrowing))
 }
 
 /// Give a result the dtype of a policy, as declared functions do with their results.

@@ -58,10 +58,11 @@ fn _gathered<'py>(
     gathered(|| function.call0())
 }
 
-/// Give a record that was made of others to the traces.
+/// Give a record that was made of others, or by an extension module, to the traces. With `start`, it ends now.
 #[pyfunction]
-fn _push(record: &Bound<'_, Record>, start: u64) {
-    push_made(record.py(), record.get().clone(), start);
+#[pyo3(signature = (record, start, is_span=false))]
+fn _push(record: &Bound<'_, Record>, start: Option<u64>, is_span: bool) {
+    push_made(record.py(), record.get().clone(), start, is_span);
 }
 
 /// Call a function whose conversions are of the array in an object of a class, which their records name.

@@ -23,7 +23,7 @@ use crate::process::Lock;
 
 /// The version of the tables. Extensions that were built for an older one are accepted, as long as [`MAJOR`] is the
 /// same: a table that gains an entry at its end raises [`MINOR`], and any other change of a table raises [`MAJOR`].
-const MAJOR: u32 = 7;
+const MAJOR: u32 = 8;
 const MINOR: u32 = 0;
 
 const NAME: &CStr = c"arraybridge._core._C_API";

@@ -68,9 +68,9 @@ def function_of(declared: Any, function: Any) -> Callable[..., Any]:
 def about(function: Any) -> tuple[Any, int, str, int]:
     """Return a function inside a method, its binding, its name in messages, and its kind.
 
-    The numbers are those of ``Binding`` and ``FunctionKind``. The name of a partial is that of its
-    function, and that of any other callable object its class: their own ``repr`` may contain whole
-    arrays.
+    The numbers are those of ``MethodBinding`` and ``FunctionKind``. The name of a partial is that
+    of its function, and that of any other callable object its class: their own ``repr`` may contain
+    whole arrays.
     """
     binding = 0
     methods: tuple[Any, ...] = (classmethod, staticmethod)

@@ -11,21 +11,27 @@ use crate::host::overlap::{Strided, overlap};
 use crate::process::Lock;
 
 /// The claims that are not released yet.
-pub struct Registry(Mutex<State>);
+pub struct Registry(Mutex<Claims>);
 
-struct State {
+struct Claims {
     /// The claimed memory, in the order of the claims.
-    entries: Vec<Entry>,
+    entries: Vec<ClaimedMemory>,
     /// The ticket of the last claim.
     last: u64,
 }
 
 /// Claimed memory.
-struct Entry {
-    ticket: u64,
+struct ClaimedMemory {
+    by: Claimant,
     range: (usize, usize),
     /// The elements, unless all of the range is claimed.
     elements: Option<Box<Elements>>,
+}
+
+/// The one who claims memory, and whether to write to it.
+#[derive(Clone, Copy)]
+struct Claimant {
+    ticket: u64,
     user: User,
     writes: bool,
     /// The thread that made the claim.
@@ -41,7 +47,7 @@ struct Elements {
 }
 
 /// The registry of this module.
-pub static REGISTRY: Registry = Registry(Mutex::new(State { entries: Vec::new(), last: 0 }));
+pub static REGISTRY: Registry = Registry(Mutex::new(Claims { entries: Vec::new(), last: 0 }));
 
 impl Lock for Registry {
     fn hold(&'static self) -> Box<dyn Any> {
@@ -64,7 +70,7 @@ fn this_thread() -> usize {
 }
 
 impl Registry {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Claims> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -74,9 +80,9 @@ impl Registry {
         state.last += 1;
         let (ticket, before, thread) = (state.last, state.entries.len(), this_thread());
         for (index, wanted) in wanted.iter().enumerate() {
-            let added = state.add(ticket, wanted.memory(), wanted.user, wanted.writes, thread);
-            if let Err((place, certain)) = added {
-                let Entry { user, writes, .. } = state.entries[place];
+            let by = Claimant { ticket, user: wanted.user, writes: wanted.writes, thread };
+            if let Err((place, certain)) = state.add(by, wanted.memory()) {
+                let Claimant { user, writes, .. } = state.entries[place].by;
                 state.entries.truncate(before);
                 return Err(Conflict {
                     wanted: index,
@@ -93,14 +99,15 @@ impl Registry {
     /// Claims memory with a ticket of the caller's, which may have several claims. Returns whether it was free.
     #[cfg(feature = "package")]
     pub fn borrow(&self, ticket: u64, memory: Strided<'_>, writes: bool) -> bool {
-        self.lock().add(ticket, memory, User::RUST_NUMPY, writes, this_thread()).is_ok()
+        let by = Claimant { ticket, user: User::RUST_NUMPY, writes, thread: this_thread() };
+        self.lock().add(by, memory).is_ok()
     }
 
     /// Releases one claim of a ticket that may have several.
     #[cfg(feature = "package")]
     pub fn give_back(&self, ticket: u64) {
         let entries = &mut self.lock().entries;
-        if let Some(place) = entries.iter().rposition(|entry| entry.ticket == ticket) {
+        if let Some(place) = entries.iter().rposition(|entry| entry.by.ticket == ticket) {
             entries.remove(place);
         }
     }
@@ -109,7 +116,9 @@ impl Registry {
     /// never return. All others may belong to any thread, and keep their claims.
     fn forget_other_threads(&self) {
         let here = this_thread();
-        self.lock().entries.retain(|entry| entry.thread == here || !entry.user.is_parameter());
+        self.lock()
+            .entries
+            .retain(|entry| entry.by.thread == here || !entry.by.user.is_parameter());
     }
 
     /// Releases the memory of a claim.
@@ -117,38 +126,31 @@ impl Registry {
         let entries = &mut self.lock().entries;
         // A claim is mostly released before an older one. The entries of one claim are neighbours.
         if let [.., last] = &entries[..]
-            && last.ticket == ticket
-            && entries.iter().nth_back(1).is_none_or(|entry| entry.ticket != ticket)
+            && last.by.ticket == ticket
+            && entries.iter().nth_back(1).is_none_or(|entry| entry.by.ticket != ticket)
         {
             entries.pop();
             return;
         }
-        match entries.iter().rposition(|entry| entry.ticket != ticket) {
+        match entries.iter().rposition(|entry| entry.by.ticket != ticket) {
             Some(place) if place + 1 == entries.len() => {
-                entries.retain(|entry| entry.ticket != ticket);
+                entries.retain(|entry| entry.by.ticket != ticket);
             }
             place => entries.truncate(place.map_or(0, |place| place + 1)),
         }
     }
 }
 
-impl State {
-    /// Adds claimed memory, or returns what [`State::conflict`] found.
+impl Claims {
+    /// Adds claimed memory, or returns what [`Claims::conflict`] found.
     #[inline]
-    fn add(
-        &mut self,
-        ticket: u64,
-        memory: Strided<'_>,
-        user: User,
-        writes: bool,
-        thread: usize,
-    ) -> Result<(), (usize, bool)> {
+    fn add(&mut self, by: Claimant, memory: Strided<'_>) -> Result<(), (usize, bool)> {
         let (range, is_dense) = span(memory);
-        if let Some(conflict) = self.conflict(memory, range, writes) {
+        if let Some(conflict) = self.conflict(memory, range, by.writes) {
             return Err(conflict);
         }
         let elements = (!is_dense).then(|| Elements::copied(memory));
-        self.entries.push(Entry { ticket, range, elements, user, writes, thread });
+        self.entries.push(ClaimedMemory { by, range, elements });
         Ok(())
     }
 
@@ -162,7 +164,7 @@ impl State {
     ) -> Option<(usize, bool)> {
         self.entries.iter().enumerate().find_map(|(place, entry)| {
             let near = entry.range.0 < end && low < entry.range.1;
-            if !near || !(writes || entry.writes) {
+            if !near || !(writes || entry.by.writes) {
                 return None;
             }
             let answer = entry.overlaps(memory);
@@ -171,7 +173,7 @@ impl State {
     }
 }
 
-impl Entry {
+impl ClaimedMemory {
     /// Returns whether the memory has a byte in common with this; `None` if that takes too long to
     /// decide.
     #[cold]
@@ -227,7 +229,7 @@ mod tests {
     }
 
     fn registry() -> Registry {
-        Registry(Mutex::new(State { entries: Vec::new(), last: 0 }))
+        Registry(Mutex::new(Claims { entries: Vec::new(), last: 0 }))
     }
 
     fn wants(registry: &Registry, view: &View, writes: bool) -> Result<NonZeroU64, Conflict> {

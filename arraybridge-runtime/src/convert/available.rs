@@ -1,10 +1,7 @@
 //! The dtypes that a framework has at the moment, and how it exchanges them.
 
-use pyo3::prelude::*;
-
 use super::import;
 use super::trials::importer;
-use crate::dlpack::capsule;
 use crate::framework::loaded::{Lacking, Loaded};
 use crate::framework::spec::{DType, DTypeSet, Framework, Kind};
 use crate::host::cast::Scaling;
@@ -48,7 +45,7 @@ fn with_lacking(loaded: Loaded<'_>, by_table: DTypeSet, dtype: DType) -> DTypeSe
 /// float8 at first. Each is tried once.
 pub(super) fn lacking(loaded: Loaded<'_>) -> Lacking {
     let py = loaded.py();
-    loaded.lacking(|dtype| attempt(py, exchange(loaded, dtype).map_err(PyErr::from)).is_some())
+    loaded.lacking(|dtype| attempt(py, exchange(loaded, dtype)).is_some())
 }
 
 /// Imports an element by DLPack, and exports it again.
@@ -59,8 +56,7 @@ fn exchange(loaded: Loaded<'_>, dtype: DType) -> Result<()> {
     let importer = importer(loaded);
     let array = element.hand_over(|memory| import::import(loaded, importer, memory))?;
     if let Some(export) = &loaded.framework.export {
-        let (none, version) = (py.None().into_bound(py), capsule::newest_version(py));
-        loaded.export(export, [&array, &none, &version])?;
+        loaded.export_unordered(export, &array)?;
     }
     Ok(())
 }
@@ -72,7 +68,7 @@ pub(crate) fn missing_dtype(loaded: Loaded<'_>, dtype: DType) -> Error {
     let framework = loaded.framework;
     let hint = attempt(py, loaded.missing(dtype)).flatten();
     let title = framework.title;
-    let set = attempt(py, dtypes(loaded, dtype).map_err(PyErr::from));
+    let set = attempt(py, dtypes(loaded, dtype));
     let set = set.unwrap_or(framework.dtypes);
     let reason = match hint {
         Some(missing) => format!(

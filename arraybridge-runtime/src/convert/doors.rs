@@ -9,7 +9,7 @@ use super::own_cast::OwnCast;
 use super::plan::Why;
 use super::planned::{convert_by_plan, explain_by_plan};
 use super::record::Record;
-use super::request::{Request, cast_of};
+use super::request::{Cast, Request, cast_of};
 use super::trace;
 use crate::framework::detect::{self, Role};
 use crate::framework::loaded::{self, Loaded};
@@ -30,9 +30,9 @@ pub fn convert_to<'py>(
     target: &'static Framework,
     request: &Request,
 ) -> Result<Bound<'py, PyAny>> {
-    match request.dtype {
-        None => convert_by_plan(data, target, request),
-        Some(_) => cast_to(data, target, request),
+    match request.cast {
+        Cast::None => convert_by_plan(data, target, request),
+        _ => cast_to(data, target, request),
     }
 }
 
@@ -65,7 +65,7 @@ pub fn explain(
     target: &'static Framework,
     request: &Request,
 ) -> Result<Record> {
-    if request.dtype.is_none() {
+    if request.cast == Cast::None {
         return explain_by_plan(data, target, request);
     }
     let by_operations = |loaded: Loaded<'_>| {
@@ -120,7 +120,7 @@ fn is_lifted<'py>(error: &Error, loaded: Loaded<'py>, data: &Bound<'py, PyAny>) 
 /// The rest of a request after the cast, which is a copy.
 fn after_cast(request: &Request, is_cast: bool) -> Request {
     let copy = request.copy.filter(|copy| !copy || !is_cast);
-    Request { dtype: None, copy, ..*request }
+    Request { cast: Cast::None, copy, ..*request }
 }
 
 /// The words of the record of such a cast.
@@ -157,7 +157,7 @@ fn wanted(
     request: &Request,
 ) -> Result<Option<(DType, DType)>> {
     let py = data.py();
-    let Some(to) = request.dtype else { return Ok(None) };
+    let Some(to) = request.cast.dtype() else { return Ok(None) };
     let from = loaded.dtype(data);
     let is_variable =
         || detect::class_of(data).is_some_and(|class| matches!(class.role, Role::Value(_)));

@@ -140,12 +140,8 @@ pub(in crate::convert) fn not_exchanged(source: &Framework, dtype: DType) -> Err
 /// The table's reason for an export that failed, if one of them holds.
 fn reason(loaded: Loaded<'_>, data: &Bound<'_, PyAny>, cause: Option<PyErr>) -> Option<Error> {
     let guard = loaded.reason(data)?;
-    Some(loaded.framework.caused(
-        Failure::Array,
-        "export",
-        not_dense(loaded.framework, guard),
-        cause,
-    ))
+    let reason = not_dense(loaded.framework, guard);
+    Some(loaded.framework.error(Failure::Array, "export", reason).caused_by(cause))
 }
 
 /// The source raised when its array was read. Out of memory and interrupts stay as they are.
@@ -161,7 +157,7 @@ pub(super) fn export_failed(loaded: Loaded<'_>, data: &Bound<'_, PyAny>, error: 
     }
     let reason = format!("{} cannot export this array ({line})", loaded.framework.title);
     let reason = fork::with_lost_cuda(reason);
-    loaded.framework.caused(Failure::Array, "export", reason, Some(error))
+    loaded.framework.error(Failure::Array, "export", reason).caused_by(error)
 }
 
 /// The target raised when it was handed the array. Out of memory and interrupts stay as they are.
@@ -177,7 +173,7 @@ pub(super) fn import_failed(target: Loaded<'_>, error: PyErr) -> Error {
         first_line(target.py(), &error)
     );
     let reason = fork::with_lost_cuda(reason);
-    target.framework.caused(Failure::Conversion, "import", reason, Some(error))
+    target.framework.error(Failure::Conversion, "import", reason).caused_by(error)
 }
 
 /// The same of an error that may be in our words already.
@@ -202,7 +198,7 @@ pub(super) fn not_pinned(source: Loaded<'_>, error: PyErr) -> Error {
         source.framework.title,
         first_line(py, &error)
     );
-    source.framework.caused(Failure::Conversion, "export", reason, Some(error))
+    source.framework.error(Failure::Conversion, "export", reason).caused_by(error)
 }
 
 /// The framework has no way in for host memory.

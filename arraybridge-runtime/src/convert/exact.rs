@@ -24,9 +24,9 @@ use crate::memory;
 use crate::memory::source::Source;
 
 /// The framework, the dtypes, the scaling, and whether the framework has float64 now.
-type Key = (usize, DType, DType, Scaling, bool);
+type CastKey = (usize, DType, DType, Scaling, bool);
 
-static KNOWN: Mutex<Option<HashMap<Key, bool>>> = Mutex::new(None);
+static KNOWN: Mutex<Option<HashMap<CastKey, bool>>> = Mutex::new(None);
 
 impl OwnCast<'_> {
     /// Returns whether the operations are exact for this cast, as far as is known. If memory runs out meanwhile, they
@@ -62,7 +62,7 @@ impl OwnCast<'_> {
         }
     }
 
-    fn key(&self, has_f64: bool) -> Key {
+    fn key(&self, has_f64: bool) -> CastKey {
         (self.loaded.framework.memory_type as usize, self.from, self.to, self.scaling, has_f64)
     }
 

@@ -25,7 +25,7 @@ use crate::framework::device::Device;
 use crate::framework::loaded::{self, Loaded};
 use crate::framework::oom;
 use crate::framework::shape;
-use crate::framework::spec::{DType, Handover, Import, OrderedBy, Strides};
+use crate::framework::spec::{DType, Export, Handover, OrderedBy, Strides};
 use crate::framework::warnings;
 use crate::host::cast::Scaling;
 use crate::interpreter::error::{Error, Failure, Result, first_line};
@@ -396,12 +396,8 @@ impl<'py> Run<'py> {
                     target.framework.title,
                     first_line(self.py(), &error)
                 );
-                return Err(target.framework.caused(
-                    Failure::Conversion,
-                    "cast",
-                    reason,
-                    Some(error),
-                ));
+                let failed = target.framework.error(Failure::Conversion, "cast", reason);
+                return Err(failed.caused_by(error));
             }
         };
         check_dtype(target, &cast, to)?;
@@ -517,7 +513,7 @@ impl<'py> Run<'py> {
         };
         let device = self.working_device();
         let source = self.loaded(whose)?;
-        let known = slot.described.as_ref().map(|(dtype, _)| *dtype);
+        let known = slot.described.as_ref().map(|described| described.facts.dtype);
         let dtype = import::dtype_for(target, import, known);
         let adopt = |orders, object: Option<&Bound<'py, PyAny>>| {
             let none = py.None().into_bound(py);
@@ -525,7 +521,8 @@ impl<'py> Run<'py> {
                 Some(source) => {
                     Exporter::ordered(source, data, device)?.into_pyobject(py)?.into_any()
                 }
-                None => self.handed(source, import, data, device)?,
+                None if import.handover == Handover::Object => self.object(source, data)?,
+                None => self.capsule(source, data, device)?,
             };
             import.op.call(target, [&handed, object.unwrap_or(&none), &dtype])
         };
@@ -563,26 +560,30 @@ impl<'py> Run<'py> {
         matches!(current, Ok(Some(stream)) if stream.handle == PER_THREAD_STREAM)
     }
 
-    /// The object or the capsule by which the target imports an array on an accelerator.
-    fn handed(
+    /// The object by which the target imports an array on an accelerator.
+    fn object(
         &self,
         source: Option<Loaded<'py>>,
-        import: &Import,
+        data: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        match exporting(source) {
+            Some((source, export)) if export.ordered_by != OrderedBy::Stream => {
+                Ok(Bound::new(self.py(), Exporter::new(source, export, data)?)?.into_any())
+            }
+            _ => Ok(data.clone()),
+        }
+    }
+
+    /// The capsule by which the target imports an array on an accelerator.
+    fn capsule(
+        &self,
+        source: Option<Loaded<'py>>,
         data: &Bound<'py, PyAny>,
         device: Device,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = self.py();
-        let export = source.and_then(|source| Some((source, source.framework.export.as_ref()?)));
-        if import.handover == Handover::Object {
-            return match export {
-                Some((source, export)) if export.ordered_by != OrderedBy::Stream => {
-                    Ok(Bound::new(py, Exporter::new(source, export, data)?)?.into_any())
-                }
-                _ => Ok(data.clone()),
-            };
-        }
         let stream = PyInt::new(py, LEGACY_STREAM).into_any();
-        let capsule = match export {
+        let capsule = match exporting(source) {
             Some((source, export)) => {
                 let none = py.None().into_bound(py);
                 source.export(export, [data, &stream, &none])?
@@ -598,6 +599,11 @@ impl<'py> Run<'py> {
         }
         Ok(capsule)
     }
+}
+
+/// The source with its export, if its table has one.
+fn exporting(source: Option<Loaded<'_>>) -> Option<(Loaded<'_>, &'static Export)> {
+    source.and_then(|source| Some((source, source.framework.export.as_ref()?)))
 }
 
 /// Returns whether an array on an accelerator says that it is not contiguous.

@@ -53,21 +53,36 @@ pub(super) fn place_of(data: &Bound<'_, PyAny>) -> Result<DLDevice> {
 ///
 /// The errors of [`convert_to`](super::convert_to).
 pub fn open_any(data: &Bound<'_, PyAny>, stream: usize) -> Result<Opened> {
+    open(data, Some(stream))
+}
+
+/// Does what [`open_any`] does, but downloads memory of every device.
+///
+/// # Errors
+///
+/// The errors of [`convert_to`](super::convert_to).
+pub fn open_on_host(data: &Bound<'_, PyAny>) -> Result<Opened> {
+    open(data, None)
+}
+
+fn open(data: &Bound<'_, PyAny>, on_device: Option<usize>) -> Result<Opened> {
     if detect::class_of(data).is_some() {
-        return source::open_in_place(data, stream);
+        return source::opened(data, on_device);
     }
     if let Some(array) = likeness::inside(data)? {
-        return open_any(&array, stream);
+        return open(&array, on_device);
     }
     if let Some(opened) = seen(data)? {
         return Ok(opened);
     }
     let place = place_of(data)?;
-    if device::is_cuda(place) {
-        source::expect_cuda(MemoryType::Numpy.framework())?;
-        return in_place(data, place, Some(stream as i64));
+    match on_device {
+        Some(stream) if device::is_cuda(place) => {
+            source::expect_cuda(MemoryType::Numpy.framework())?;
+            in_place(data, place, Some(stream as i64))
+        }
+        _ => open_at(data, place),
     }
-    open_at(data, place)
 }
 
 /// The memory of an object that NumPy makes an array of, and that does not export it by DLPack; `None` for an
@@ -94,24 +109,6 @@ pub fn open_to_hold(data: &Bound<'_, PyAny>, stream: usize) -> Result<Opened> {
     let opened = open_any(data, stream)?;
     pin(data, &opened)?;
     Ok(opened)
-}
-
-/// Does what [`open_any`] does, but downloads memory of every device.
-///
-/// # Errors
-///
-/// The errors of [`convert_to`](super::convert_to).
-pub fn open_on_host(data: &Bound<'_, PyAny>) -> Result<Opened> {
-    if detect::class_of(data).is_some() {
-        return source::open_host(data);
-    }
-    if let Some(array) = likeness::inside(data)? {
-        return open_on_host(&array);
-    }
-    if let Some(opened) = seen(data)? {
-        return Ok(opened);
-    }
-    open_at(data, place_of(data)?)
 }
 
 /// A copy of the memory on the host.
@@ -200,7 +197,8 @@ fn export_failed(data: &Bound<'_, PyAny>, error: PyErr) -> Error {
     }
     let class = detect::qualified_name(data.get_type().as_any()).unwrap_or_default();
     let reason = format!("{class} cannot hand out its memory ({})", first_line(py, &error));
-    MemoryType::Numpy.framework().caused(Failure::Array, "export", reason, Some(error))
+    let numpy = MemoryType::Numpy.framework();
+    numpy.error(Failure::Array, "export", reason).caused_by(error)
 }
 
 /// The exchange table of the `arraybridge` package's tensors, for one of them.

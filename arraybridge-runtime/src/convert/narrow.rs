@@ -7,13 +7,13 @@ use super::class::class_of;
 use super::doors::convert_to;
 use super::plan::Route;
 use super::planned::convert_routed;
-use super::request::Request;
+use super::request::{Cast, Request};
 use super::{errors, trace};
 use crate::framework::detect;
 use crate::framework::endpoints::Endpoints;
-use crate::framework::loaded;
+use crate::framework::loaded::{self, Loaded};
 use crate::framework::spec::{DType, Framework};
-use crate::interpreter::error::{Error, Result, warn};
+use crate::interpreter::error::{Result, warn};
 
 /// Whose arrays may be narrowed, for the warning.
 #[derive(Clone, Copy, Debug)]
@@ -29,15 +29,15 @@ impl Narrowing<'_> {
     ///
     /// The warning, if a filter makes it an exception.
     #[cold]
-    pub fn warn(&self, py: Python<'_>, from: DType, to: DType, target: &Framework) -> Result<()> {
-        let title = target.title;
-        let hint = target.hint_for(from);
+    pub fn warn(&self, target: Loaded<'_>, from: DType, to: DType) -> Result<()> {
+        let Framework { title, .. } = target.framework;
+        let hint = target.framework.hint_for(from);
         let text = format!(
             "{}: {title} has no {from}, so {from} arrays become {to}. Cast them on purpose, or use \
              narrow=\"error\" to make this an error{hint}",
             self.function
         );
-        Ok(warn(py, "NarrowedDtypeWarning", text)?)
+        Ok(warn(target.py(), "NarrowedDtypeWarning", text)?)
     }
 }
 
@@ -56,32 +56,31 @@ pub fn convert_narrowed<'a, 'py>(
 ) -> Result<(Bound<'py, PyAny>, Route)> {
     match convert_routed(data, target, request) {
         Err(error) if error.is_missing_dtype() => match narrowing() {
-            Some(narrowing) => narrow(data, target, request, narrowing, error),
+            Some(narrowing) => narrow(data, target, request, narrowing)?.ok_or(error),
             None => Err(error),
         },
         done => done,
     }
 }
 
-/// Converts an array whose dtype the target lacks, which `error` says.
+/// Converts an array whose dtype the target lacks; `None` if it has no other for it, or may not be narrowed.
 #[cold]
-pub(super) fn narrow<'py>(
+fn narrow<'py>(
     data: &Bound<'py, PyAny>,
     target: &'static Framework,
     request: &Request,
     narrowing: Narrowing<'_>,
-    error: Error,
-) -> Result<(Bound<'py, PyAny>, Route)> {
+) -> Result<Option<(Bound<'py, PyAny>, Route)>> {
     let py = data.py();
-    let is_strict = request.dtype.is_some() || trace::copy_default(py, request.copy) == Some(false);
+    let is_strict =
+        request.cast != Cast::None || trace::copy_default(py, request.copy) == Some(false);
     let source = class_of(data)?.framework;
     let loaded = loaded::load(py, source)?;
-    let Some(from) = loaded.dtype(data).filter(|_| !is_strict) else { return Err(error) };
-    let Some(to) = narrowed(py, from, target)? else { return Err(error) };
-    let done =
-        convert_routed(data, target, &Request { dtype: Some(to), is_narrowed: true, ..*request })?;
-    narrowing.warn(py, from, to, target)?;
-    Ok(done)
+    let Some(from) = loaded.dtype(data).filter(|_| !is_strict) else { return Ok(None) };
+    let Some(to) = narrowed(py, from, target)? else { return Ok(None) };
+    let done = convert_routed(data, target, &Request { cast: Cast::Narrow(to), ..*request })?;
+    narrowing.warn(loaded::load(py, target)?, from, to)?;
+    Ok(Some(done))
 }
 
 /// The nearest dtype of the same kind that a framework has; `None` if it has the dtype itself, or none.
@@ -96,7 +95,7 @@ pub fn narrowed(py: Python<'_>, from: DType, target: &'static Framework) -> Resu
     Ok(if set.contains(from) { None } else { nearest(from, set) })
 }
 
-/// Converts an array that is labelled as one of `source`. If the target lacks its dtype and `narrowing`
+/// Converts an array that is labelled as one of the source. If the target lacks its dtype and `narrowing`
 /// allows it, the array is narrowed.
 ///
 /// # Errors
@@ -105,18 +104,18 @@ pub fn narrowed(py: Python<'_>, from: DType, target: &'static Framework) -> Resu
 /// object.
 pub fn convert_labelled<'py>(
     data: &Bound<'py, PyAny>,
-    source: &'static Framework,
-    target: &'static Framework,
+    endpoints: Endpoints,
     request: &Request,
     narrowing: Option<Narrowing<'_>>,
 ) -> Result<Bound<'py, PyAny>> {
+    let Endpoints { source, target } = endpoints;
     let class = detect::class_of(data).ok_or_else(|| errors::not_an_array(data, target.name))?;
     if !class.framework.is(source) {
-        return Err(errors::mislabelled(Endpoints { source, target }, class.framework, data));
+        return Err(errors::mislabelled(endpoints, class.framework, data));
     }
     match (convert_to(data, target, request), narrowing) {
         (Err(error), Some(narrowing)) if error.is_missing_dtype() => {
-            narrow(data, target, request, narrowing, error).map(|(array, _)| array)
+            narrow(data, target, request, narrowing)?.map(|(array, _)| array).ok_or(error)
         }
         (done, _) => done,
     }

@@ -252,7 +252,7 @@ impl<'py> Ops<'_, 'py> {
     }
 
     fn astype(&self, array: &Array<'py>, dtype: DType) -> PyResult<Array<'py>> {
-        self.loaded().astype(self.table, &self.xp, array, dtype)
+        self.loaded().astype(&self.table.astype, [&self.xp, array], dtype)
     }
 
     fn clip(

@@ -152,9 +152,6 @@ pub fn deliver<'py>(
     {
         return done.map_err(|error| ends.name_in(error));
     }
-    carry_out(py, ends, || {
-        let (pair, facts) = (Pair::of(py, ends)?, slot.facts());
-        decide(pair, Input::Memory(None), &mut slot, &facts, request)
-    })
-    .map(|(array, _)| array)
+    carry_out(py, ends, || decide(Pair::of(py, ends)?, Input::Memory(None), &mut slot, request))
+        .map(|(array, _)| array)
 }

@@ -218,6 +218,16 @@ impl Record {
         let cast = Record::between(name, name, "copy", how).because(Why::Cast.text());
         cast.of_array(loaded, result, Some(to))
     }
+
+    /// The arguments with which its class makes the same record, here or in another module.
+    pub(super) fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let Record { source, target, route, how, why, via, dtype, nbytes, device, .. } = self;
+        let shape = self.shape(py)?;
+        let what = (source, target, route, how, why, via, dtype, shape, nbytes, device);
+        let Record { ns, start, pid, thread, file, line, .. } = self;
+        let origin = (ns, start, pid, thread, file, line).into_pyobject(py)?;
+        Ok(what.into_pyobject(py)?.add(origin)?.cast_into()?)
+    }
 }
 
 #[pymethods]
@@ -269,12 +279,7 @@ impl Record {
         &self,
         py: Python<'py>,
     ) -> PyResult<(Bound<'py, PyType>, Bound<'py, PyTuple>)> {
-        let Record { source, target, route, how, why, via, dtype, nbytes, device, .. } = self;
-        let shape = self.shape(py)?;
-        let what = (source, target, route, how, why, via, dtype, shape, nbytes, device);
-        let Record { ns, start, pid, thread, file, line, .. } = self;
-        let origin = (ns, start, pid, thread, file, line).into_pyobject(py)?;
-        Ok((py.get_type::<Record>(), what.into_pyobject(py)?.add(origin)?.cast_into()?))
+        Ok((py.get_type::<Record>(), self.values(py)?))
     }
 
     /// The way to avoid the copy; `None` if nothing is copied or nothing can be done.
@@ -311,96 +316,5 @@ impl Record {
 
     fn __repr__(&self) -> String {
         format!("<{}>", self.__str__())
-    }
-}
-
-/// Text of another module, which is never unloaded where it is a literal.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct RawText {
-    data: *const u8,
-    len: usize,
-}
-
-impl RawText {
-    fn of(text: &str) -> RawText {
-        RawText { data: text.as_ptr(), len: text.len() }
-    }
-
-    /// # Safety
-    ///
-    /// The text lives for `'a`.
-    unsafe fn get<'a>(self) -> &'a str {
-        // SAFETY: it was made from a `str`, which lives for `'a` by this function's contract.
-        unsafe { str::from_utf8_unchecked(std::slice::from_raw_parts(self.data, self.len)) }
-    }
-}
-
-/// A record as it goes from one module to another.
-#[repr(C)]
-pub(super) struct RawRecord {
-    source: RawText,
-    target: RawText,
-    route: RawText,
-    how: RawText,
-    /// Empty for no reason.
-    why: RawText,
-    via: RawText,
-    dtype: RawText,
-    device: RawText,
-    shape: *const usize,
-    ndim: usize,
-    nbytes: usize,
-    start: u64,
-    ns: u64,
-}
-
-impl RawRecord {
-    pub fn of(record: &Record) -> RawRecord {
-        let Record { source, target, route, .. } = record;
-        let is_literal = |text: &Text| matches!(text, Cow::Borrowed(_));
-        debug_assert!([source, target, route].into_iter().all(is_literal));
-        RawRecord {
-            source: RawText::of(&record.source),
-            target: RawText::of(&record.target),
-            route: RawText::of(&record.route),
-            how: RawText::of(&record.how),
-            why: RawText::of(record.why.as_deref().unwrap_or_default()),
-            via: RawText::of(&record.via),
-            dtype: RawText::of(&record.dtype),
-            device: RawText::of(&record.device),
-            shape: record.shape.as_ptr(),
-            ndim: record.shape.len(),
-            nbytes: record.nbytes,
-            start: record.start.unwrap_or_default(),
-            ns: record.ns.unwrap_or_default(),
-        }
-    }
-
-    /// # Safety
-    ///
-    /// The texts and the shape that it refers to are alive. The names of the frameworks and of the
-    /// route are literals of a module.
-    pub unsafe fn get(&self) -> Record {
-        // SAFETY: what the texts and the shape refer to is alive by this function's contract.
-        unsafe {
-            Record {
-                source: self.source.get().into(),
-                target: self.target.get().into(),
-                route: self.route.get().into(),
-                how: self.how.get().to_owned().into(),
-                why: Some(self.why.get())
-                    .filter(|why| !why.is_empty())
-                    .map(|why| why.to_owned().into()),
-                via: self.via.get().to_owned(),
-                dtype: self.dtype.get().to_owned().into(),
-                device: self.device.get().to_owned().into(),
-                shape: std::slice::from_raw_parts(self.shape, self.ndim).into(),
-                nbytes: self.nbytes,
-                start: Some(self.start),
-                ns: Some(self.ns),
-                ..Record::default()
-            }
-        }
     }
 }

@@ -18,13 +18,45 @@ pub struct Request {
     pub placement: Placement,
     /// `Some(false)`: share or fail. `Some(true)`: fresh memory. `None`: share where possible.
     pub copy: Option<bool>,
-    /// The element type to cast to.
-    pub dtype: Option<DType>,
+    /// The cast that is asked for.
+    pub cast: Cast,
     /// True if memory of an immutable array is copied unless `copy` forbids it, for a caller that
     /// hands the result to somebody who may write to it.
     pub for_writing: bool,
-    /// True if `dtype` is the nearest one that the target has, so that every value has to fit.
-    pub is_narrowed: bool,
+}
+
+/// A cast that is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Cast {
+    /// None.
+    #[default]
+    None,
+    /// A cast to a dtype. Values that it does not have are clipped.
+    To(DType),
+    /// A cast to the nearest dtype that the target has, so that every value has to fit.
+    Narrow(DType),
+}
+
+impl Cast {
+    /// The dtype of the result, if it is cast.
+    #[inline]
+    pub fn dtype(self) -> Option<DType> {
+        match self {
+            Cast::None => None,
+            Cast::To(dtype) | Cast::Narrow(dtype) => Some(dtype),
+        }
+    }
+
+    /// Returns whether every value has to fit.
+    pub(super) fn is_narrowing(self) -> bool {
+        matches!(self, Cast::Narrow(_))
+    }
+}
+
+impl From<Option<DType>> for Cast {
+    fn from(dtype: Option<DType>) -> Cast {
+        dtype.map_or(Cast::None, Cast::To)
+    }
 }
 
 impl Request {
@@ -32,7 +64,7 @@ impl Request {
     /// is.
     #[inline]
     pub(crate) fn keeps_own_arrays(&self) -> bool {
-        self.placement == Placement::Auto && self.copy != Some(true) && self.dtype.is_none()
+        self.placement == Placement::Auto && self.copy != Some(true) && self.cast == Cast::None
     }
 
     /// Returns whether nothing is asked for, by the caller or by the context.
@@ -79,7 +111,7 @@ pub(super) struct Asked<'a, 'py> {
 // A call here cost every conversion 20 to 80 ns.
 #[inline(always)]
 pub(crate) fn cast_of(target: &Framework, from: DType, request: &Request) -> Result<Option<DType>> {
-    match request.dtype {
+    match request.cast.dtype() {
         Some(to) if to != from => castable(target, from, to).map(|()| Some(to)),
         _ => Ok(None),
     }

@@ -70,7 +70,8 @@ fn is_usual(Endpoints { source, target }: Endpoints, slot: &Slot) -> bool {
         && !view.is_swapped()
         // A scalar may be one that its framework keeps.
         && view.ndim() > 0
-        && admit(target, target.dtypes, view.dtype(), view.ndim(), view.is_empty()).is_ok()
+        && target.dtypes.contains(view.dtype())
+        && admit(target, view.ndim(), view.is_empty()).is_ok()
         && view.starts_aligned()
         && view.data() as usize & (import.align - 1) == 0
         && view.layout() == Strides::Contiguous

@@ -54,15 +54,22 @@ pub(super) struct Slot {
     pub made: Option<Why>,
     /// The way in which it was reached.
     pub access: Access,
-    /// The dtype and the shape of an array on an accelerator, where it was asked for them.
-    pub described: Option<(DType, Dims<usize>)>,
+    /// The description of an array that is not opened.
+    pub described: Option<Described>,
     /// True if a single call has described the memory; `None` if that was not tried.
     pub(super) quick: Option<bool>,
+}
+
+/// The description of an array that is not opened: it is on an accelerator, or in a file.
+pub(super) struct Described {
+    pub facts: Facts,
+    pub shape: Dims<usize>,
 }
 
 impl Slot {
     /// Puts opened memory here.
     pub fn set(&mut self, opened: Opened) {
+        self.described = None;
         self.memory.set(opened.source);
         self.private = opened.private;
         self.made = None;
@@ -81,9 +88,19 @@ impl Slot {
         Some(Opened { source: self.memory.take()?, private: self.private })
     }
 
+    /// Describes an array that is not opened.
+    pub fn describe(&mut self, described: Described) {
+        self.access = described.facts.access;
+        self.described = Some(described);
+    }
+
+    /// The facts about the memory, or about the array that is not opened.
     #[inline(always)]
     pub fn facts(&self) -> Facts {
-        facts(self.memory.view(), self.access, self.private, self.made)
+        match &self.described {
+            Some(Described { facts, .. }) => facts.clone(),
+            None => facts(self.memory.view(), self.access, self.private, self.made),
+        }
     }
 }
 
@@ -132,7 +149,9 @@ impl<'py> Input<'_, 'py> {
                 let view = slot.memory.view();
                 (view.dtype().name().into(), view.shape().into())
             }
-            (Input::Array(_), Some((dtype, shape))) => (dtype.name().into(), shape.clone()),
+            (Input::Array(_), Some(Described { facts, shape })) => {
+                (facts.dtype.name().into(), shape.clone())
+            }
             (Input::Array(data), None) => {
                 // The array may be anything that its framework calls one, and is not looked into.
                 let foreign = || {
@@ -143,5 +162,21 @@ impl<'py> Input<'_, 'py> {
                 (known.unwrap_or_else(|| foreign().into()), shape::of(data).unwrap_or_default())
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn opened_memory_takes_the_place_of_a_description() {
+        let mut slot = Slot::default();
+        let facts = Facts::of_file(DType::Int8, &[4]);
+        slot.describe(Described { facts, shape: [4].as_slice().into() });
+        assert_eq!((slot.facts().dtype, slot.facts().access), (DType::Int8, Access::Seen));
+        let source = Source::from_slice(&[1.0_f32], &[1]).unwrap();
+        slot.set(Opened { source, private: true });
+        assert_eq!((slot.facts().dtype, slot.facts().access), (DType::Float32, Access::Given));
     }
 }

@@ -6,6 +6,7 @@
 use std::cell::RefCell;
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -15,8 +16,9 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-use super::record::{RawRecord, Record};
+use super::record::Record;
 use crate::interpreter::context::ContextVariable;
+use crate::interpreter::error::attempt;
 use crate::interpreter::function_code;
 use crate::process::Shared;
 
@@ -43,16 +45,15 @@ pub fn now() -> Moment {
 }
 
 /// The kind of a record.
-#[repr(C)]
 #[derive(Clone, Copy)]
-enum Kind {
+enum RecordKind {
     /// A conversion, or another step that makes an array.
     Conversion = 0,
     /// A call or a rung, in which there may be conversions.
     Span = 1,
 }
 
-/// The open traces of the context, the outermost first, each with a list for each [`Kind`].
+/// The open traces of the context, the outermost first, each with a list for each [`RecordKind`].
 static TRACES: ContextVariable = ContextVariable::new("arraybridge.trace");
 
 /// The open traces of all threads, by their addresses.
@@ -93,8 +94,6 @@ pub struct TraceTable {
     strict: AtomicUsize,
     /// The present moment.
     now: extern "C" fn() -> Moment,
-    /// Appends a record to the traces of the context.
-    push: unsafe extern "C" fn(*const RawRecord, Kind),
     /// Returns whether the context is within a `no_copy` scope.
     is_strict: unsafe extern "C" fn() -> c_int,
 }
@@ -106,18 +105,10 @@ static OWN: TraceTable = TraceTable {
     traces: AtomicUsize::new(0),
     strict: AtomicUsize::new(0),
     now: raw_now,
-    push: raw_push,
     is_strict: raw_is_strict,
 };
 
 impl TraceTable {
-    fn push(&self, _py: Python<'_>, record: Record, start: Moment, kind: Kind) {
-        let ns = (self.now)().saturating_sub(start);
-        let record = Record { start: Some(start), ns: Some(ns), ..record };
-        // SAFETY: what the description refers to lives as long as the record.
-        unsafe { (self.push)(&RawRecord::of(&record), kind) }
-    }
-
     fn is_strict(&self, _py: Python<'_>) -> bool {
         // SAFETY: the interpreter is attached.
         unsafe { (self.is_strict)() != 0 }
@@ -131,29 +122,44 @@ extern "C" fn raw_now() -> Moment {
     (*anchor + instant.elapsed()).as_nanos() as Moment
 }
 
-unsafe extern "C" fn raw_push(record: *const RawRecord, kind: Kind) {
-    // SAFETY: the caller describes a living record of its own.
-    let record = unsafe { (*record).get() };
-    call_guarded((), |py| append(py, record, kind));
-}
-
 unsafe extern "C" fn raw_is_strict() -> c_int {
-    call_guarded(0, |py| c_int::from(is_strict(py)))
-}
-
-/// Runs the body of a table's function attached to the interpreter. If it panics, the result is `default`.
-fn call_guarded<T>(default: T, body: impl FnOnce(Python<'_>) -> T) -> T {
-    catch_unwind(AssertUnwindSafe(|| Python::attach(body))).unwrap_or(default)
+    let is_strict = || Python::attach(|py| c_int::from(is_strict(py)));
+    catch_unwind(AssertUnwindSafe(is_strict)).unwrap_or(0)
 }
 
 /// Appends the record of what was done since `start` to every trace of the current context.
 pub fn push(py: Python<'_>, record: Record, start: Moment) {
-    TABLE.get().push(py, record, start, Kind::Conversion);
+    push_as(py, RecordKind::Conversion, record, start);
 }
 
 /// The same for a call or a rung.
 pub fn push_span(py: Python<'_>, span: Record, start: Moment) {
-    TABLE.get().push(py, span, start, Kind::Span);
+    push_as(py, RecordKind::Span, span, start);
+}
+
+fn push_as(py: Python<'_>, kind: RecordKind, record: Record, start: Moment) {
+    let record = record.ended(start);
+    match ptr::eq(TABLE.get(), &OWN) {
+        true => append(py, record, kind),
+        // A conversion that was done is not failed for its record.
+        false => drop(attempt(py, hand_over(py, kind, &record))),
+    }
+}
+
+/// Gives a record to the package, whose traces take those of all extension modules and have one class for them.
+#[cold]
+fn hand_over(py: Python<'_>, kind: RecordKind, record: &Record) -> PyResult<()> {
+    let package = py.import("arraybridge._core")?;
+    let record = package.getattr("Record")?.call1(record.values(py)?)?;
+    let is_span = matches!(kind, RecordKind::Span);
+    package.getattr("_push")?.call1((record, py.None(), is_span)).map(drop)
+}
+
+impl Record {
+    /// The record of what began at `start` and has ended now.
+    fn ended(self, start: Moment) -> Record {
+        Record { start: Some(start), ns: Some(now().saturating_sub(start)), ..self }
+    }
 }
 
 thread_local! {
@@ -185,23 +191,28 @@ pub fn gathered<T>(
     Ok((result, GATHERED.take().unwrap_or_default(), start))
 }
 
-/// Appends a record that was made of others to every trace of the current context.
-pub fn push_made(py: Python<'_>, record: Record, start: Moment) {
-    let ns = now().saturating_sub(start);
-    append(py, Record { start: Some(start), ns: Some(ns), ..record }, Kind::Conversion);
+/// Appends a record that was made of others, or by another module, to every trace of the current context. One that has
+/// not ended ends now.
+pub fn push_made(py: Python<'_>, record: Record, start: Option<Moment>, is_span: bool) {
+    let kind = if is_span { RecordKind::Span } else { RecordKind::Conversion };
+    let record = match start {
+        Some(start) => record.ended(start),
+        None => record,
+    };
+    append(py, record, kind);
 }
 
 /// Appends a record to the traces of this module's class.
-fn append(py: Python<'_>, record: Record, kind: Kind) {
+fn append(py: Python<'_>, record: Record, kind: RecordKind) {
     let record = match kind {
-        Kind::Conversion => GATHERED.with_borrow_mut(|gathered| match gathered {
+        RecordKind::Conversion => GATHERED.with_borrow_mut(|gathered| match gathered {
             Some(records) => {
                 records.push(record);
                 None
             }
             None => Some(record),
         }),
-        Kind::Span => Some(record),
+        RecordKind::Span => Some(record),
     };
     let Some(record) = record else { return };
     // A conversion that was done is not failed for its record.

@@ -96,7 +96,7 @@ impl<'py> Trial<'py> {
         if framework.is_tested
             || plain.dtype == self.dtype
             || oom::passes_through(py, &error)
-            || attempt(py, plain.find(way).map_err(PyErr::from)).is_none()
+            || attempt(py, plain.find(way)).is_none()
         {
             attempt(py, Err::<(), _>(error));
             return Ok(false);
@@ -127,7 +127,7 @@ impl<'py> Trial<'py> {
         let takes = |shape: &[usize]| {
             let bytes = vec![0; shape.iter().product::<usize>() * self.dtype.size()];
             let made = Source::from_bytes(&bytes, self.dtype, shape).and_then(&make);
-            attempt(py, made.map_err(PyErr::from)).is_some()
+            attempt(py, made).is_some()
         };
         let ndim = shape.len();
         let usual = ndim.min(2).clamp(framework.ndim.0, framework.ndim.1);
@@ -200,7 +200,7 @@ impl<'py> Trial<'py> {
     /// array that is read by a copy.
     fn follows(&self, model: &Model, made: &Bound<'py, PyAny>) -> Result<bool> {
         model.clear();
-        let again = attempt(self.target.py(), open_host(made).map_err(PyErr::from));
+        let again = attempt(self.target.py(), open_host(made));
         again.map_or(Ok(false), |again| {
             Ok(cast::bytes_of(self.target.py(), &again.source)? != model.bytes)
         })
@@ -223,7 +223,7 @@ impl<'py> Trial<'py> {
             Err(error) if is_table(&error) => return Err(error),
             opened => opened,
         };
-        let Some(opened) = attempt(self.target.py(), opened.map_err(PyErr::from)) else {
+        let Some(opened) = attempt(self.target.py(), opened) else {
             return Ok(Comparison::Unreadable);
         };
         let (shape, bytes) =

@@ -78,7 +78,7 @@ fn compare_copy(loaded: Loaded<'_>, dtype: DType) -> Result<()> {
             (false, true) => None,
         })
     };
-    match attempt(py, compare().map_err(PyErr::from)) {
+    match attempt(py, compare()) {
         Some(Some(lie)) => Err(wrong_table(framework, lie)),
         Some(None) => {
             loaded.tried.add(Way::Copy, dtype);
@@ -150,7 +150,7 @@ fn compare_slices<'py>(
 ) -> Result<Option<Lie>> {
     let (py, framework) = (loaded.py(), loaded.framework);
     let (source, bytes) = stack(py, dtype)?;
-    let Some(array) = attempt(py, make(loaded, source).map_err(PyErr::from)) else {
+    let Some(array) = attempt(py, make(loaded, source)) else {
         return Ok(None);
     };
     let slices = match take(&array).map_err(PyErr::from) {
@@ -167,7 +167,7 @@ fn compare_slices<'py>(
             let but = format!("made a {}", errors::class_name(slice));
             return Ok(Some(Lie::slices(key, dtype, but)));
         }
-        let Some(opened) = attempt(py, open_host(slice).map_err(PyErr::from)) else { continue };
+        let Some(opened) = attempt(py, open_host(slice)) else { continue };
         let view = opened.source.view();
         if view.dtype() != dtype || view.shape() != &STACK[1..] {
             let but = format!("made {} of the shape {:?}", view.dtype(), view.shape());

@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 
 use super::foreign;
 use super::slot::Opened;
-use super::source::{Guarded, Reader};
+use super::source::{Guarded, OrderedPlace, Reader};
 use crate::dlpack::LEGACY_STREAM;
 use crate::framework::detect::{self, Class, Role};
 use crate::framework::device::{self, Device};
@@ -19,7 +19,7 @@ use crate::memory::numpy_array;
 ///
 /// [`Failure::Copy`] with the reason, and as [`convert_to`](crate::convert::convert_to).
 pub fn open_writable(data: &Bound<'_, PyAny>) -> Result<Opened> {
-    writable(data, WantedPlace { device: Device::Host, stream: LEGACY_STREAM })
+    writable(data, OrderedPlace { device: Device::Host, stream: LEGACY_STREAM })
 }
 
 /// Does what [`open_writable`] does, for memory of a CUDA device, ordered with a stream of that
@@ -29,17 +29,10 @@ pub fn open_writable(data: &Bound<'_, PyAny>) -> Result<Opened> {
 ///
 /// The errors of [`open_writable`].
 pub fn open_writable_on(data: &Bound<'_, PyAny>, device: usize, stream: usize) -> Result<Opened> {
-    writable(data, WantedPlace { device: Device::Accelerator(device), stream })
+    writable(data, OrderedPlace { device: Device::Accelerator(device), stream })
 }
 
-/// The place where memory has to be, and the stream that is going to write to it there.
-#[derive(Clone, Copy)]
-struct WantedPlace {
-    device: Device,
-    stream: usize,
-}
-
-impl WantedPlace {
+impl OrderedPlace {
     fn refused(self, framework: &Framework, why: &str) -> Error {
         let memory = match self.device {
             Device::Host => "host memory".to_owned(),
@@ -62,7 +55,7 @@ impl WantedPlace {
     }
 }
 
-fn writable(data: &Bound<'_, PyAny>, wanted: WantedPlace) -> Result<Opened> {
+fn writable(data: &Bound<'_, PyAny>, wanted: OrderedPlace) -> Result<Opened> {
     match detect::class_of(data) {
         Some(class) => writable_array(data, &class, wanted),
         None => writable_object(data, wanted),
@@ -70,7 +63,7 @@ fn writable(data: &Bound<'_, PyAny>, wanted: WantedPlace) -> Result<Opened> {
 }
 
 /// The memory of an object of no framework.
-fn writable_object(data: &Bound<'_, PyAny>, wanted: WantedPlace) -> Result<Opened> {
+fn writable_object(data: &Bound<'_, PyAny>, wanted: OrderedPlace) -> Result<Opened> {
     let opened = foreign::open_any(data, wanted.stream)?;
     let numpy = MemoryType::Numpy.framework();
     if opened.private {
@@ -84,7 +77,7 @@ fn writable_object(data: &Bound<'_, PyAny>, wanted: WantedPlace) -> Result<Opene
 }
 
 /// The memory of a framework's array.
-fn writable_array(data: &Bound<'_, PyAny>, class: &Class, wanted: WantedPlace) -> Result<Opened> {
+fn writable_array(data: &Bound<'_, PyAny>, class: &Class, wanted: OrderedPlace) -> Result<Opened> {
     let (framework, title) = (class.framework, class.framework.title);
     if framework.immutable {
         return Err(wanted.refused(framework, &format!("{title} arrays never change")));
@@ -105,7 +98,7 @@ fn writable_array(data: &Bound<'_, PyAny>, class: &Class, wanted: WantedPlace) -
     }
     let opened = match wanted.device {
         Device::Host => reader.open(data, class, dtype)?.0,
-        device => reader.export(data, class, device, wanted.stream)?,
+        Device::Accelerator(_) => reader.export(data, class, wanted)?,
     };
     match opened.private || opened.source.view().is_read_only() {
         true => Err(wanted.refused(framework, "the array is read-only")),

@@ -199,7 +199,7 @@ fn enter(
     if let Some(scope) = &scope {
         scope.call_method0(pyo3::intern!(py, "__enter__"))?;
     }
-    match (enter_stream(slf, loaded, ops, handle, &device), scope) {
+    match (enter_stream(slf, (loaded, ops), handle, &device), scope) {
         (Ok(Some(entered)), scope) => {
             Ok(Some(EnteredFramework { device: scope.map(Bound::unbind), ..entered }))
         }
@@ -214,8 +214,7 @@ fn enter(
 /// Does what [`enter`] does, with the device current.
 fn enter_stream(
     slf: &Bound<'_, ThreadStream>,
-    loaded: Loaded<'_>,
-    ops: &Streams,
+    (loaded, ops): (Loaded<'_>, &Streams),
     handle: usize,
     device: &Bound<'_, PyAny>,
 ) -> PyResult<Option<EnteredFramework>> {

@@ -58,6 +58,8 @@ pub struct AttemptOptions<'py> {
     pub function: Option<Bound<'py, PyAny>>,
     /// A context manager around the call.
     pub scope: Option<Bound<'py, PyAny>>,
+    /// True if it is made on the host because memory ran out.
+    pub on_host: bool,
 }
 
 /// A failed attempt.
@@ -185,8 +187,8 @@ impl<'a, 'py> Call<'a, 'py> {
     ) -> Result<(Bound<'py, PyAny>, ArrayVersions), FailedAttempt> {
         let definition = self.definition;
         let options = &definition.options;
-        let kwargs = self.kwargs.as_ref();
-        let fitted = arguments::fit(definition, &self.args, kwargs, slots, attempt.destination)?;
+        let given = (&self.args, self.kwargs.as_ref());
+        let fitted = arguments::fit(definition, given, slots, attempt.destination)?;
         let function = attempt.function.as_ref().unwrap_or(definition.function.bind(self.py));
         let function = &self.translated(slots, function)?;
         let call = || -> PyResult<Bound<'py, PyAny>> {
@@ -262,7 +264,7 @@ impl<'a, 'py> Call<'a, 'py> {
             return body();
         }
         let used = |slot: &ArgumentSlot<'py>| fitted.array(slot);
-        scope::enter(self.py, framework, fitted.placement, slots, used, body)
+        scope::enter(framework, fitted.placement, (slots, used), body)
     }
 
     /// The framework that results are converted to; `None` if it is that of the first array and there

@@ -39,7 +39,7 @@ impl FunctionKind {
 
 /// The way in which a function in the body of a class is bound when it is looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Binding {
+pub enum MethodBinding {
     /// To the instance.
     Instance,
     /// To the class.
@@ -48,9 +48,10 @@ pub enum Binding {
     Static,
 }
 
-impl Binding {
+impl MethodBinding {
     /// All bindings, by the numbers that `arraybridge._function` gives them.
-    const ALL: [Binding; 3] = [Binding::Instance, Binding::Class, Binding::Static];
+    const ALL: [MethodBinding; 3] =
+        [MethodBinding::Instance, MethodBinding::Class, MethodBinding::Static];
 }
 
 /// A function and its declaration.
@@ -70,7 +71,7 @@ pub struct Definition {
     /// The object that a call returns.
     pub kind: FunctionKind,
     /// The way in which the function is bound.
-    pub binding: Binding,
+    pub binding: MethodBinding,
     /// The way in which arguments that fit are passed through, if they can be.
     pub passthrough: Option<Passthrough>,
     /// The record of the array sizes for which memory sufficed.
@@ -110,7 +111,7 @@ impl Definition {
             function: function.unbind(),
             options,
             parameters,
-            binding: Binding::ALL[binding],
+            binding: MethodBinding::ALL[binding],
             passthrough: None,
             room: Room::new(),
             is_differentiable: AtomicBool::new(false),

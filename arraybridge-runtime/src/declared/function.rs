@@ -7,7 +7,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple};
 
 use super::Declared;
-use super::definition::{Binding, Definition, FunctionKind, Passthrough};
+use super::definition::{Definition, FunctionKind, MethodBinding, Passthrough};
 use super::gradients;
 use super::names;
 use super::object::has_python_code;
@@ -33,7 +33,7 @@ impl Declared {
     ) -> Result<Bound<'py, PyAny>> {
         let (definition, signature) = Definition::new(function, execution, keywords, adds_dtype)?;
         let is_plain =
-            definition.kind == FunctionKind::Plain && definition.binding == Binding::Instance;
+            definition.kind == FunctionKind::Plain && definition.binding == MethodBinding::Instance;
         let declared = Declared::new(function.py(), definition)?;
         let shown = if is_plain && has_python_code(function)? {
             python_function::calling(&declared, function)?
@@ -131,12 +131,14 @@ impl Declared {
         owner: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let bound_to = match slf.get().definition.binding {
-            Binding::Static => None,
-            Binding::Class if instance.is_none() => owner.cloned(),
-            Binding::Class => {
+            MethodBinding::Static => None,
+            MethodBinding::Class if instance.is_none() => owner.cloned(),
+            MethodBinding::Class => {
                 Some(owner.cloned().unwrap_or_else(|| instance.get_type().into_any()))
             }
-            Binding::Instance => Some(instance.clone()).filter(|instance| !instance.is_none()),
+            MethodBinding::Instance => {
+                Some(instance.clone()).filter(|instance| !instance.is_none())
+            }
         };
         let Some(object) = bound_to else { return Ok(slf.clone().into_any()) };
         method_class(slf.py())?.call1((slf, object))
@@ -153,9 +155,9 @@ impl Declared {
         let function = definition.function.bind(py).clone();
         let builtins = py.import("builtins")?;
         let function = match definition.binding {
-            Binding::Instance => function,
-            Binding::Class => builtins.getattr("classmethod")?.call1((function,))?,
-            Binding::Static => builtins.getattr("staticmethod")?.call1((function,))?,
+            MethodBinding::Instance => function,
+            MethodBinding::Class => builtins.getattr("classmethod")?.call1((function,))?,
+            MethodBinding::Static => builtins.getattr("staticmethod")?.call1((function,))?,
         };
         let declare = py.get_type::<Declared>().getattr("_restore")?;
         let execution = definition.options.execution.name;

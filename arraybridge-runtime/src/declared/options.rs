@@ -169,7 +169,7 @@ impl Options {
         static READ: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         let read = READ.import(keywords.py(), "arraybridge._options", "read")?;
         let checked = read.call1((keywords,))?;
-        let keywords = Keywords(checked.cast_into().map_err(PyErr::from)?);
+        let keywords = CheckedKeywords(checked.cast_into().map_err(PyErr::from)?);
         let usual_input = keywords.framework("input_type")?.unwrap_or(execution);
         let delivers = keywords.flag("delivers")?.unwrap_or(false);
         // Only functions that are written in Rust can take objects of a framework other than their own.
@@ -279,9 +279,9 @@ impl Options {
 }
 
 /// The options of a declaration that are not None, as `arraybridge._options` returns them.
-struct Keywords<'py>(Bound<'py, PyDict>);
+struct CheckedKeywords<'py>(Bound<'py, PyDict>);
 
-impl<'py> Keywords<'py> {
+impl<'py> CheckedKeywords<'py> {
     fn get(&self, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
         self.0.get_item(name)
     }

@@ -38,6 +38,6 @@ pub fn wait(framework: &'static Framework, result: &Bound<'_, PyAny>) -> PyResul
         return Ok(());
     }
     let py = result.py();
-    let loaded = loaded::load(py, framework).map_err(PyErr::from)?;
+    let loaded = loaded::load(py, framework)?;
     ready.call(loaded, [result]).map(drop)
 }

@@ -247,7 +247,7 @@ fn place<'py>(call: &Call<'_, 'py>, framework: &'static Framework) -> Result<Pla
         return Ok(Placement::Auto);
     }
     let options = &call.definition.options;
-    let device = scope::call_device(call.py, options.input, &call.slots, options)?;
+    let device = scope::call_device(&call.slots, options)?;
     Ok(match device {
         Some(device @ Device::Accelerator(index))
             if index < loaded::load(call.py, framework)?.accelerators() =>
@@ -319,7 +319,7 @@ fn finish_without_dtype<'py>(
     let Some(to) = convert::narrowed(py, from, framework)? else { return Err(error) };
     lead.dtype = Some(to);
     let finished = policy::finish(&array, &lead, call.policy, &call.definition.name)?;
-    narrowing.warn(py, from, to, framework)?;
+    narrowing.warn(loaded::load(py, framework)?, from, to)?;
     Ok(finished)
 }
 

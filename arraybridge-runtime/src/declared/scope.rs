@@ -15,17 +15,14 @@ use crate::framework::spec::{Framework, Memory};
 /// # Errors
 ///
 /// The errors of [`arguments::fit`].
-pub fn call_placement<'py>(
-    py: Python<'py>,
+pub fn call_placement(
     framework: &'static Framework,
-    slots: &ArgumentSlots<'py>,
+    slots: &ArgumentSlots<'_>,
     options: &Options,
 ) -> PyResult<Placement> {
-    if slots.is_empty() {
-        return Ok(Placement::Auto);
-    }
+    let Some(lead) = slots.first() else { return Ok(Placement::Auto) };
     let _context = framework.changes_current().then(driver::keep_current);
-    let loaded = loaded::load(py, framework).map_err(PyErr::from)?;
+    let loaded = loaded::load(lead.value.py(), framework)?;
     Ok(arguments::call_placement(loaded, options, slots)?)
 }
 
@@ -34,13 +31,8 @@ pub fn call_placement<'py>(
 /// # Errors
 ///
 /// The errors of [`arguments::fit`].
-pub fn call_device<'py>(
-    py: Python<'py>,
-    framework: &'static Framework,
-    slots: &ArgumentSlots<'py>,
-    options: &Options,
-) -> PyResult<Option<Device>> {
-    Ok(call_placement(py, framework, slots, options)?.device())
+pub fn call_device(slots: &ArgumentSlots<'_>, options: &Options) -> PyResult<Option<Device>> {
+    Ok(call_placement(options.input, slots, options)?.device())
 }
 
 /// Runs `body` with the device of a call made current, and then ends the loans of arrays that other
@@ -51,15 +43,15 @@ pub fn call_device<'py>(
 ///
 /// Any error that `body` returns, and any exception that the framework raises.
 pub fn enter<'py, T>(
-    py: Python<'py>,
     framework: &'static Framework,
     place: Placement,
-    slots: &ArgumentSlots<'py>,
-    used: impl Fn(&ArgumentSlot<'py>) -> Option<Bound<'py, PyAny>>,
+    (slots, used): (&ArgumentSlots<'py>, impl Fn(&ArgumentSlot<'py>) -> Option<Bound<'py, PyAny>>),
     body: impl FnOnce() -> PyResult<T>,
 ) -> PyResult<T> {
+    let Some(lead) = slots.first() else { return body() };
+    let py = lead.value.py();
     if let Placement::OnHost(_) = place {
-        let loaded = loaded::load(py, framework).map_err(PyErr::from)?;
+        let loaded = loaded::load(py, framework)?;
         return match loaded.chosen_host(place)? {
             Some(index) => loaded.on_host(index, body),
             None => body(),
@@ -67,7 +59,7 @@ pub fn enter<'py, T>(
     }
     let Placement::On(Device::Accelerator(index)) = place else { return body() };
     let _context = framework.changes_current().then(driver::keep_current);
-    let loaded = loaded::load(py, framework).map_err(PyErr::from)?;
+    let loaded = loaded::load(py, framework)?;
     streams::with_device(loaded, index, || {
         let done = body();
         end_loans(loaded, index, slots, used);
@@ -108,7 +100,7 @@ fn end_loans<'py>(
 pub fn is_on_accelerator(py: Python<'_>, slot: &ArgumentSlot<'_>) -> bool {
     let framework = slot.class.framework;
     let on_device = || -> PyResult<bool> {
-        let loaded = loaded::load(py, framework).map_err(PyErr::from)?;
+        let loaded = loaded::load(py, framework)?;
         Ok(matches!(loaded.device_of(&slot.value)?, Device::Accelerator(_)))
     };
     framework.memory != Memory::Host && on_device().unwrap_or(false)

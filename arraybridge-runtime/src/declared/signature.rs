@@ -27,7 +27,7 @@ const KEYWORD_ONLY: u8 = 3;
 #[derive(Debug, Default)]
 pub struct Parameters {
     /// The parameters that have a name of their own, in order.
-    named: Vec<Parameter>,
+    named: Vec<NamedParameter>,
     /// The number of them that can be passed by position.
     positional: usize,
     /// The use of arrays in `*args`.
@@ -44,7 +44,7 @@ pub struct Parameters {
 }
 
 #[derive(Debug)]
-struct Parameter {
+struct NamedParameter {
     name: String,
     usage: ArrayUsage,
 }
@@ -163,7 +163,7 @@ impl Parameters {
                     self.is_method |= self.named.is_empty() && matches!(name, "self" | "cls");
                     self.positional += 1;
                 }
-                self.named.push(Parameter { name: name.to_owned(), usage });
+                self.named.push(NamedParameter { name: name.to_owned(), usage });
             }
             VAR_POSITIONAL => self.var_positional = usage,
             _ => self.var_keyword = usage,

@@ -74,7 +74,7 @@ struct CallOrigin {
 }
 
 /// The origin and the steps to go on with, true for the last step, and its value.
-type Step<'py> = (Bound<'py, CallOrigin>, Bound<'py, PyAny>, bool, Bound<'py, PyAny>);
+type MadeStep<'py> = (Bound<'py, CallOrigin>, Bound<'py, PyAny>, bool, Bound<'py, PyAny>);
 
 /// A call that was made again: its origin, its steps, and the outcome of the first one.
 type Restarted<'py> = (Bound<'py, CallOrigin>, Bound<'py, PyAny>, PyResult<Bound<'py, PyAny>>);
@@ -89,7 +89,7 @@ impl CallOrigin {
         arguments: &Bound<'py, PyTuple>,
         sent: Option<&Bound<'py, PyAny>>,
         begin: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Step<'py>> {
+    ) -> PyResult<MadeStep<'py>> {
         let py = slf.py();
         park::rather_than_end(py);
         stack::expect_room()?;
@@ -122,13 +122,13 @@ impl CallOrigin {
         let destination = match self.destination {
             None => {
                 let call = self.call(py)?;
-                let placement = scope::call_placement(py, framework, &call.slots, options)?;
+                let placement = scope::call_placement(framework, &call.slots, options)?;
                 placement.device().map(|_| Destination { framework, placement })
             }
             destination => destination,
         };
         let args = PyTuple::new(py, [&value])?;
-        let fitted = arguments::fit(definition, &args, None, &slots, destination)?;
+        let fitted = arguments::fit(definition, (&args, None), &slots, destination)?;
         fitted.args.get_item(0).map(Some)
     }
 
@@ -205,10 +205,10 @@ impl CallOrigin {
         }
         let mut call = self.call(py)?;
         let options = &call.definition.options;
-        let place = scope::call_placement(py, framework, &call.slots, options)?;
+        let place = scope::call_placement(framework, &call.slots, options)?;
         call.slots.extend(self.sent(sent)?);
         let used = |slot: &ArgumentSlot<'py>| Some(slot.value.clone());
-        scope::enter(py, framework, place, &call.slots, used, body)
+        scope::enter(framework, place, (&call.slots, used), body)
     }
 
     /// Calls the function again on the next rung of the ladder.
@@ -226,8 +226,18 @@ impl CallOrigin {
             Some(ladder) => ladder.resume(py, failed)?,
             None => Ladder::new(&call, &call.slots, failed)?,
         };
-        let (restarted, ladder) =
-            ladder.climb(&call, |ladder, rung| self.made_anew(&call, begin, ladder, rung))?;
+        let (restarted, ladder) = ladder.climb(&call, |ladder, rung| {
+            let attempt = match rung {
+                Rung::Clear | Rung::ClearAgain => AttemptOptions::default(),
+                Rung::Host => ladder.host_attempt(&call).map_err(RungFailure::Skipped)?,
+                Rung::Split => {
+                    let why = "a coroutine or a generator cannot be split";
+                    return Err(RungFailure::Skipped(why.to_owned()));
+                }
+            };
+            ladder.clear_caches(py);
+            self.made_anew(&call, begin, attempt)
+        })?;
         let kept = &restarted.0.get().ladder;
         *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(ladder);
         Ok(restarted)
@@ -237,25 +247,15 @@ impl CallOrigin {
     ///
     /// # Errors
     ///
-    /// The reason why the rung does not apply, and what the call or the step raises. The end of the iteration is
-    /// not an error, but the outcome of the step.
+    /// Any exception that the call or the step raises. The end of the iteration is not an error, but the outcome of
+    /// the step.
     fn made_anew<'py>(
         &self,
         call: &Call<'_, 'py>,
         begin: &Bound<'py, PyAny>,
-        ladder: &Ladder,
-        rung: Rung,
+        attempt: AttemptOptions<'py>,
     ) -> Result<Restarted<'py>, RungFailure> {
         let py = call.py;
-        let attempt = match rung {
-            Rung::Clear | Rung::ClearAgain => AttemptOptions::default(),
-            Rung::Host => ladder.host_attempt(call).map_err(RungFailure::Skipped)?,
-            Rung::Split => {
-                let why = "a coroutine or a generator cannot be split";
-                return Err(RungFailure::Skipped(why.to_owned()));
-            }
-        };
-        ladder.clear_caches(py);
         // The scope is entered for each step, not for the call.
         let attempt = AttemptOptions { scope: None, ..attempt };
         let (made, versions) = call.attempt(&call.slots, &attempt)?;
@@ -265,7 +265,7 @@ impl CallOrigin {
             kwargs: self.kwargs.as_ref().map(|kwargs| kwargs.clone_ref(py)),
             policy: self.policy,
             destination: attempt.destination,
-            on_host: rung == Rung::Host,
+            on_host: attempt.on_host,
             versions,
             ladder: Mutex::default(),
         };

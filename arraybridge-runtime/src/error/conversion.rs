@@ -66,6 +66,15 @@ pub struct ConversionError {
 }
 
 impl Error {
+    /// The same, with the exception behind it.
+    #[cold]
+    pub(crate) fn caused_by(mut self, cause: impl Into<Option<PyErr>>) -> Error {
+        if let Error::Conversion(error) = &mut self {
+            error.cause = cause.into();
+        }
+        self
+    }
+
     /// Returns whether the cause is an element type that a framework does not have.
     #[must_use]
     pub fn is_missing_dtype(&self) -> bool {

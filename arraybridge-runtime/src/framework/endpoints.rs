@@ -1,7 +1,5 @@
 //! The two endpoints of a conversion, which its errors name.
 
-use pyo3::prelude::*;
-
 use crate::framework::spec::{Framework, Memory};
 use crate::interpreter::error::{ConversionError, Error, Failure};
 
@@ -64,18 +62,6 @@ impl Framework {
     /// An error about an array of this framework. The door of a conversion adds the other end.
     #[cold]
     pub fn error(&self, failure: Failure, method: &'static str, reason: String) -> Error {
-        self.caused(failure, method, reason, None)
-    }
-
-    /// The same, with the exception behind it.
-    #[cold]
-    pub fn caused(
-        &self,
-        failure: Failure,
-        method: &'static str,
-        reason: String,
-        cause: Option<PyErr>,
-    ) -> Error {
         let (source, target) = (self.name.into(), self.name);
         Error::Conversion(Box::new(ConversionError {
             failure,
@@ -84,7 +70,7 @@ impl Framework {
             method,
             reason,
             place: None,
-            cause,
+            cause: None,
         }))
     }
 }

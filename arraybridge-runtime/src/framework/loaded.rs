@@ -13,10 +13,10 @@ use pyo3::types::{PyString, PyType};
 use crate::dlpack::capsule;
 use crate::dlpack::exchange::Exchange;
 use crate::framework::generated::MemoryType;
-use crate::framework::op::{Outcome, Scope};
+use crate::framework::op::{self, Outcome, Scope};
 use crate::framework::shortcuts::{self, ShortCut};
-use crate::framework::spec::{ArrayOps, DType, DTypeSet, Export, Framework, Memory, Op};
-use crate::framework::tried::{Compared, Tried};
+use crate::framework::spec::{DType, DTypeSet, Export, Framework, Memory, Op};
+use crate::framework::tried::Tried;
 use crate::host::layout::Dims;
 use crate::interpreter::error::{Error, Failure, Result, first_line};
 use crate::interpreter::interrupt::is_interrupt;
@@ -38,12 +38,6 @@ pub struct LoadedFramework {
     lacking: PyOnceLock<Lacking>,
     /// The parts of its table that were tried out.
     pub tried: Tried,
-    /// The comparison of `fast_to_numpy` with `to_numpy`.
-    pub fast_to_numpy: Compared,
-    /// The comparison of `fast_from_numpy` with `from_numpy`.
-    pub fast_from_numpy: Compared,
-    /// The comparison of what `write` of its arrays writes with what it should write.
-    pub write: Compared,
 }
 
 /// The dtypes of a framework's table that its installed version lacks.
@@ -123,7 +117,7 @@ fn import_failed(py: Python<'_>, framework: &'static Framework, error: PyErr) ->
              example with `pip install --force-reinstall {install}`"
         ),
     };
-    framework.caused(Failure::NotInstalled, "import", reason, Some(error))
+    framework.error(Failure::NotInstalled, "import", reason).caused_by(error)
 }
 
 /// Returns whether an import failed because the framework itself was not found, as opposed to
@@ -148,9 +142,6 @@ impl LoadedFramework {
             unversioned: OnceLock::new(),
             lacking: PyOnceLock::new(),
             tried: Tried::default(),
-            fast_to_numpy: Compared::default(),
-            fast_from_numpy: Compared::default(),
-            write: Compared::default(),
         }
     }
 }
@@ -191,23 +182,22 @@ impl<'py> Loaded<'py> {
         objects.iter().find(|(d, _)| *d == dtype).map(|(_, object)| object.bind(py).clone())
     }
 
-    /// Casts an array by the framework's own operation. `xp` is the namespace of its operations.
+    /// Casts an array by an operation of the framework. `xp` is the namespace of its operations.
     ///
     /// # Errors
     ///
     /// Any exception that the framework raises, and a `ValueError` if it lacks the dtype.
     pub fn astype(
         self,
-        table: &ArrayOps,
-        xp: &Bound<'py, PyAny>,
-        array: &Bound<'py, PyAny>,
+        astype: &Op<3>,
+        [xp, array]: [&Bound<'py, PyAny>; 2],
         dtype: DType,
     ) -> PyResult<Bound<'py, PyAny>> {
         let Some(object) = self.dtype_object(dtype) else {
             let title = self.framework.title;
             return Err(Error::Value(format!("{title} has no {dtype}")).into());
         };
-        table.astype.call(self, [xp, array, &object])
+        astype.call(self, [xp, array, &object])
     }
 
     fn dtype_objects(self) -> &'py [(DType, Py<PyAny>)] {
@@ -261,11 +251,7 @@ impl<'py> Loaded<'py> {
     /// Any exception that the framework raises, and a `TypeError` if it exports no array of a known dtype.
     #[cold]
     pub fn described(self, data: &Bound<'py, PyAny>) -> PyResult<(DType, Dims<usize>)> {
-        let by_dlpack = |export: &Export| {
-            let none = self.py.None().into_bound(self.py);
-            let version = capsule::newest_version(self.py);
-            capsule::take(&self.export(export, [data, &none, &version])?)
-        };
+        let by_dlpack = |export| capsule::take(&self.export_unordered(export, data)?);
         let exported = self.framework.export.as_ref().map(by_dlpack);
         match (exported, &self.framework.to_numpy) {
             (Some(Ok(source)), _) => Ok((source.view().dtype(), source.view().shape().into())),
@@ -356,6 +342,19 @@ impl<'py> Loaded<'py> {
             }
             answer => answer,
         }
+    }
+
+    /// A capsule of an array that nobody has to wait for.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`export`](Self::export).
+    pub fn export_unordered(
+        self,
+        export: &Export,
+        data: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.export(export, [data, &op::none(self.py), &capsule::newest_version(self.py)])
     }
 
     /// The dtypes that NumPy does not have by itself and that the installed version lacks.

@@ -23,14 +23,14 @@ pub type Outcome<'py> = PyResult<Bound<'py, PyAny>>;
 /// A value for each module object. Entries are never dropped: a process has one module with a name,
 /// or a few if a test replaces it.
 struct PerModule<T> {
-    first: OnceLock<Box<Entry<T>>>,
+    first: OnceLock<Box<ModuleEntry<T>>>,
 }
 
-struct Entry<T> {
+struct ModuleEntry<T> {
     /// A reference, so that no other object gets its address.
     module: Py<PyAny>,
     value: T,
-    next: OnceLock<Box<Entry<T>>>,
+    next: OnceLock<Box<ModuleEntry<T>>>,
 }
 
 impl<T> PerModule<T> {
@@ -66,7 +66,7 @@ impl<T> PerModule<T> {
         let (module, next) = (module.clone().unbind(), OnceLock::new());
         // No lock is held here, so `make` may run Python. If another thread adds the same module
         // first, there are two entries, and the first one is used.
-        let mut entry = Box::new(Entry { module, value: make()?, next });
+        let mut entry = Box::new(ModuleEntry { module, value: make()?, next });
         while let Err(refused) = slot.set(entry) {
             entry = refused;
             slot = match slot.get() {

@@ -17,10 +17,16 @@ pub enum Way {
     Copy,
     /// By slices of one of its arrays.
     Slices,
+    /// By `fast_to_numpy`.
+    FastToNumpy,
+    /// By `fast_from_numpy`.
+    FastFromNumpy,
+    /// By `write` of one of its arrays.
+    Write,
 }
 
 impl Way {
-    const COUNT: usize = 11;
+    const COUNT: usize = 14;
 
     fn index(self) -> usize {
         match self {
@@ -29,52 +35,49 @@ impl Way {
             Way::FromNumpy => 8,
             Way::Copy => 9,
             Way::Slices => 10,
+            Way::FastToNumpy => 11,
+            Way::FastFromNumpy => 12,
+            Way::Write => 13,
         }
     }
 }
 
 /// The ways that have been tried out, with a bit for each dtype.
 #[derive(Debug, Default)]
-pub struct Tried([AtomicU32; Way::COUNT]);
+pub struct Tried {
+    passed: [AtomicU32; Way::COUNT],
+    failed: [AtomicU32; Way::COUNT],
+}
 
 impl Tried {
-    /// Returns whether a way has been tried out with a dtype.
+    /// Returns whether a way has been tried out with a dtype, and the table was right.
     #[inline]
     pub fn has(&self, way: Way, dtype: DType) -> bool {
-        self.0[way.index()].load(Ordering::Relaxed) & (1 << dtype as u32) != 0
+        is_set(&self.passed[way.index()], dtype)
     }
 
     /// Notes that it has been.
     pub fn add(&self, way: Way, dtype: DType) {
-        self.0[way.index()].fetch_or(1 << dtype as u32, Ordering::Relaxed);
+        set(&self.passed[way.index()], dtype);
     }
-}
 
-/// Private functions that were compared with public ones, with a bit for each dtype.
-#[derive(Debug, Default)]
-pub struct Compared {
-    known: AtomicU32,
-    alike: AtomicU32,
-}
-
-impl Compared {
-    /// Returns whether they do the same with a dtype. The comparison is made once.
+    /// Returns whether a way does with a dtype what a slower one does. The comparison is made once.
     #[inline]
-    pub fn get_or_try(&self, dtype: DType, is_alike: impl FnOnce() -> bool) -> bool {
-        let bit = 1 << dtype as u32;
-        if self.known.load(Ordering::Acquire) & bit == 0 {
-            self.note(bit, is_alike());
+    pub fn is_alike(&self, way: Way, dtype: DType, compare: impl FnOnce() -> bool) -> bool {
+        let failed = &self.failed[way.index()];
+        if !self.has(way, dtype) && !is_set(failed, dtype) {
+            set(if compare() { &self.passed[way.index()] } else { failed }, dtype);
         }
-        self.alike.load(Ordering::Relaxed) & bit != 0
+        self.has(way, dtype)
     }
+}
 
-    #[cold]
-    fn note(&self, bit: u32, is_alike: bool) {
-        if is_alike {
-            self.alike.fetch_or(bit, Ordering::Relaxed);
-        }
-        self.known.fetch_or(bit, Ordering::Release);
-    }
+fn is_set(dtypes: &AtomicU32, dtype: DType) -> bool {
+    dtypes.load(Ordering::Relaxed) & (1 << dtype as u32) != 0
+}
+
+fn set(dtypes: &AtomicU32, dtype: DType) {
+    dtypes.fetch_or(1 << dtype as u32, Ordering::Relaxed);
 }
 
 #[cfg(test)]
@@ -83,31 +86,21 @@ mod tests {
 
     #[test]
     fn a_comparison_is_made_once_for_each_dtype() {
-        let compared = Compared::default();
+        let tried = Tried::default();
         for (dtype, is_alike) in [(DType::Float32, true), (DType::Int8, false)] {
-            assert_eq!(compared.get_or_try(dtype, || is_alike), is_alike);
-            assert_eq!(compared.get_or_try(dtype, || unreachable!()), is_alike);
+            assert_eq!(tried.is_alike(Way::Write, dtype, || is_alike), is_alike);
+            assert_eq!(tried.is_alike(Way::Write, dtype, || unreachable!()), is_alike);
         }
-        assert!(compared.get_or_try(DType::Float64, || true));
+        assert!(tried.is_alike(Way::FastToNumpy, DType::Int8, || true));
     }
 
     #[test]
-    fn every_way_and_dtype_is_noted_by_itself() {
+    fn every_way_has_a_place_of_its_own() {
+        use Way::*;
         let layouts = [Strides::Contiguous, Strides::Permuted, Strides::Positive, Strides::Any];
-        let imports =
-            layouts.into_iter().flat_map(|layout| [Way::Public(layout), Way::Fast(layout)]);
-        let ways: Vec<_> = imports.chain([Way::FromNumpy, Way::Copy, Way::Slices]).collect();
-        for way in &ways {
-            for dtype in DType::ALL {
-                let tried = Tried::default();
-                tried.add(*way, *dtype);
-                for other in &ways {
-                    for another in DType::ALL {
-                        let same = (way, dtype) == (other, another);
-                        assert_eq!(tried.has(*other, *another), same, "{way:?} {other:?}");
-                    }
-                }
-            }
-        }
+        let imports = layouts.map(Public).into_iter().chain(layouts.map(Fast));
+        let others = [FromNumpy, Copy, Slices, FastToNumpy, FastFromNumpy, Write];
+        let places: Vec<_> = imports.chain(others).map(Way::index).collect();
+        assert_eq!(places, Vec::from_iter(0..Way::COUNT));
     }
 }

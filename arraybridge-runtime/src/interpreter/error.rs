@@ -36,8 +36,11 @@ pub fn add_note(py: Python<'_>, error: &PyErr, note: &str) -> PyResult<()> {
 }
 
 /// The value of an attempt that may fail. Its exception is dropped, except that an interrupt is raised again later.
-pub(crate) fn attempt<T>(py: Python<'_>, result: PyResult<T>) -> Option<T> {
-    result.map_err(|error| interrupt::defer(py, error)).ok()
+pub(crate) fn attempt<T>(
+    py: Python<'_>,
+    result: std::result::Result<T, impl Into<PyErr>>,
+) -> Option<T> {
+    result.map_err(|error| interrupt::defer(py, error.into())).ok()
 }
 
 /// An exception or warning class of the `arraybridge` package. They are defined in Python, in

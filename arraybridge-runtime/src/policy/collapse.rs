@@ -58,8 +58,7 @@ impl Rounding {
     pub fn add(
         &mut self,
         py: Python<'_>,
-        floats: &Source,
-        integers: &View,
+        (floats, integers): (&Source, &View),
         report: CastReport,
     ) -> Result<()> {
         self.fractions += report.fractions;
@@ -110,7 +109,7 @@ pub(super) struct Destroyed {
 fn range_of(array: &Bound<'_, PyAny>) -> Option<(f64, f64)> {
     let py = array.py();
     let read = || found_in(py, &convert::open_host(array)?.source);
-    let found = attempt(py, read().map_err(PyErr::from))?;
+    let found = attempt(py, read())?;
     (found.min <= found.max).then_some((found.min, found.max))
 }
 
@@ -188,7 +187,7 @@ mod tests {
             let floats = Source::from_slice(floats, &[floats.len()]).unwrap();
             let (integers, report) = cast::cast(py, &floats, to, Scaling::Clamp).unwrap();
             let mut rounding = Rounding::of(integers.view().len());
-            rounding.add(py, &floats, integers.view(), report).unwrap();
+            rounding.add(py, (&floats, integers.view()), report).unwrap();
             rounding
         })
     }
@@ -238,7 +237,7 @@ mod tests {
                 let floats = Source::from_slice(&part, &[3]).unwrap();
                 let (integers, report) =
                     cast::cast(py, &floats, DType::Uint8, Scaling::Clamp).unwrap();
-                whole.add(py, &floats, integers.view(), report).unwrap();
+                whole.add(py, (&floats, integers.view()), report).unwrap();
                 let is_dim = part == dim;
                 assert_eq!(whole.destroys(&Lead::default()).is_some(), is_dim);
             }

@@ -209,7 +209,7 @@ impl<'py> DtypeCast<'_, 'py> {
             return Ok(());
         }
         // What cannot be opened has no values yet.
-        let opened = attempt(py, convert::open_host(array).map_err(PyErr::from));
+        let opened = attempt(py, convert::open_host(array));
         let Some(opened) = opened else { return Ok(()) };
         let (_, lost) = cast::cast(py, &opened.source, to, self.policy.scaling)?;
         match lost.clipped {
@@ -299,7 +299,7 @@ impl<'py> DtypeCast<'_, 'py> {
         let is_rounded = self.policy.scaling == Scaling::Clamp;
         if is_rounded && self.rounds_by_default() && lost.fractions > 0 {
             let mut rounding = Rounding::of(source.view().len());
-            rounding.add(py, &opened.source, source.view(), lost)?;
+            rounding.add(py, (&opened.source, source.view()), lost)?;
             self.check(&rounding)?;
         }
         self.warn(lost, cast::rounded(py, &opened.source, self.to)?)?;

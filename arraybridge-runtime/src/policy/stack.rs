@@ -85,7 +85,7 @@ impl<'a, 'py> StackPolicy<'a, 'py> {
         let rounds = rounds && !to.is_inexact() && to.size() <= 2;
         if let Some(elements) = elements.filter(|_| rounds) {
             let rounding = self.rounding.get_or_insert_with(|| Rounding::of(elements));
-            rounding.add(py, slice, cast, lost)?;
+            rounding.add(py, (slice, cast), lost)?;
         }
         self.rounded += cast::rounded(py, slice, to)?;
         Ok(())

@@ -48,7 +48,7 @@ impl<'a, T: Element> Argument<'a> for DeviceView<'a, T> {
             let (framework, stream) = (call.framework(), call.stream());
             let request = Request {
                 placement: Placement::On(stream.device()),
-                dtype: call.function.entry.cast.then_some(T::DTYPE),
+                cast: call.function.entry.cast.then_some(T::DTYPE).into(),
                 ..Request::default()
             };
             let array = convert::convert_to(given, framework, &request)?;

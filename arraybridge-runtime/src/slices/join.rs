@@ -359,12 +359,8 @@ impl<'py> Joiner<'py> {
             true => Error::Python(error),
             false => {
                 let reason = format!("{title} cannot join the arrays ({})", first_line(py, &error));
-                self.named(loaded.framework.caused(
-                    Failure::Conversion,
-                    "stack",
-                    reason,
-                    Some(error),
-                ))
+                let failed = loaded.framework.error(Failure::Conversion, "stack", reason);
+                self.named(failed.caused_by(error))
             }
         })
     }
@@ -425,7 +421,10 @@ impl<'py> Joiner<'py> {
         if let Some(common) = common {
             for (index, array) in arrays.iter().enumerate() {
                 if self.loaded.dtype(&array) != Some(common) {
-                    arrays.set_item(index, self.loaded.astype(table, &xp, &array, common)?)?;
+                    arrays.set_item(
+                        index,
+                        self.loaded.astype(&table.astype, [&xp, &array], common)?,
+                    )?;
                 }
             }
         }
@@ -527,7 +526,10 @@ impl<'py> Joiner<'py> {
         let loaded = self.loaded;
         let facts = joined.facts();
         let dtypes = convert::dtypes(loaded, facts.dtype)?;
-        let admitted = plan::admit(loaded.framework, dtypes, facts.dtype, facts.ndim, facts.empty);
+        let admitted = match dtypes.contains(facts.dtype) {
+            true => plan::admit(loaded.framework, facts.ndim, facts.empty),
+            false => Err(plan::Refusal::Dtype),
+        };
         admitted.map_err(|refusal| {
             let request = Request::default();
             self.named(convert::explain_refusal(loaded, &facts, &request, refusal))

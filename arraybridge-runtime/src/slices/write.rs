@@ -11,6 +11,7 @@ use crate::convert::{self, Commitment, Opened};
 use crate::framework::detect::{self, Role};
 use crate::framework::device::Device;
 use crate::framework::spec::{ArrayOps, Op};
+use crate::framework::tried::Way;
 use crate::host::cast::Scaling;
 use crate::interpreter::error::{Error, Result, attempt};
 use crate::interpreter::fork;
@@ -34,13 +35,13 @@ impl<'py> Whole<'py> {
         let (py, loaded, dtype) = (self.join.loaded.py(), self.join.loaded, self.dtype());
         let mut write = |whole: &mut Whole<'py>| {
             let written = whole.write_row(table, op, row, array);
-            attempt(py, written.map_err(PyErr::from)).is_some()
+            attempt(py, written).is_some()
         };
         let is_right = || {
             let found = self.is_written_right(row, opened, &mut write);
-            attempt(py, found.map_err(PyErr::from)).unwrap_or(false)
+            attempt(py, found).unwrap_or(false)
         };
-        loaded.write.get_or_try(dtype, is_right) && write(self)
+        loaded.tried.is_alike(Way::Write, dtype, is_right) && write(self)
     }
 
     /// The operation, if it is worth it, and only copies. What was copied to be read is in our cache.

@@ -64,21 +64,12 @@ pub struct Wish {
     pub recorded: bool,
 }
 
-/// Checks that the target can hold the array.
+/// Checks that a framework has arrays with so many axes, and without elements if there are none.
 ///
 /// # Errors
 ///
-/// [`Refusal::Dtype`], [`Refusal::Ndim`] or [`Refusal::Empty`].
-pub fn admit(
-    framework: &Framework,
-    dtypes: DTypeSet,
-    dtype: DType,
-    ndim: usize,
-    empty: bool,
-) -> Result<(), Refusal> {
-    if !dtypes.contains(dtype) {
-        return Err(Refusal::Dtype);
-    }
+/// [`Refusal::Ndim`] or [`Refusal::Empty`].
+pub fn admit(framework: &Framework, ndim: usize, empty: bool) -> Result<(), Refusal> {
     if ndim < framework.ndim.0 || ndim > framework.ndim.1 {
         return Err(Refusal::Ndim);
     }
@@ -102,7 +93,10 @@ pub fn between(
     wish: &Wish,
 ) -> Result<Plan, Refusal> {
     let dtype = wish.cast.unwrap_or(facts.dtype);
-    admit(target.framework, target.dtypes, dtype, facts.ndim, facts.empty)?;
+    if !target.dtypes.contains(dtype) {
+        return Err(Refusal::Dtype);
+    }
+    admit(target.framework, facts.ndim, facts.empty)?;
     let case = Case { source, target, facts, dtype, copy: wish.copy };
     let why = case.reason(wish)?;
     let (steps, fallbacks) = match facts.device {

@@ -23,17 +23,16 @@ pub(in crate::convert) fn decide<'a, 'py>(
     pair: Pair<'py>,
     input: Input<'a, 'py>,
     slot: &'a mut Slot,
-    facts: &Facts,
     request: &Request,
 ) -> Result<Prepared<'a, 'py>> {
-    let Pair { source, target } = pair;
+    let (Pair { source, target }, facts) = (pair, slot.facts());
     let device = target.resolve(source, facts.device, request.placement)?;
     let wish = request.wish(target, facts.dtype)?;
     let dtype = wish.cast.unwrap_or(facts.dtype);
     let mut holds = target_at(target, device, facts.device, dtype)?;
     // Whether every value fits is counted by the kernels.
     if let (Some(to), Device::Accelerator(_)) = (wish.cast, device)
-        && !request.is_narrowed
+        && !request.cast.is_narrowing()
         && target.framework.import.is_some()
     {
         holds.casts = casts(target, facts.device, (facts.dtype, to))?;
@@ -48,8 +47,8 @@ pub(in crate::convert) fn decide<'a, 'py>(
             Some(host) => host > 0,
             None => !target.default_is_first_host()?,
         };
-    let plan = plan::between(source, &holds, facts, &wish)
-        .map_err(|refusal| explain_refusal(target, facts, request, refusal))?;
+    let plan = plan::between(source, &holds, &facts, &wish)
+        .map_err(|refusal| explain_refusal(target, &facts, request, refusal))?;
     let trial = Trial { target, importer: plan.importer, device, dtype };
     if trial.of_steps(plan.steps, facts.layout)?
         && !depends_on_host
@@ -58,7 +57,7 @@ pub(in crate::convert) fn decide<'a, 'py>(
         shared::remember(pair.ends(), &input, slot, &plan);
     }
     let missed = request.placement.is_missed(target.framework, device);
-    let is_narrowed = request.is_narrowed;
+    let is_narrowed = request.cast.is_narrowing();
     let commitment = match (facts.device, device) {
         // The source's device says where it goes.
         (Device::Accelerator(_), Device::Accelerator(_)) => Commitment::Placed,
@@ -117,7 +116,7 @@ pub fn explain_refusal(
     let framework = loaded.framework;
     let title = framework.title;
     match refusal {
-        Refusal::Dtype => missing_dtype(loaded, request.dtype.unwrap_or(facts.dtype)),
+        Refusal::Dtype => missing_dtype(loaded, request.cast.dtype().unwrap_or(facts.dtype)),
         Refusal::Ndim => {
             let (least, most) = framework.ndim;
             let reason = format!(

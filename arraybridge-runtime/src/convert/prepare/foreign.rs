@@ -10,7 +10,7 @@ use crate::convert::likeness::{Likeness, likeness, see};
 use crate::convert::pair::Pair;
 use crate::convert::plan::{Access, Facts, Why};
 use crate::convert::request::Request;
-use crate::convert::slot::{Input, Opened, Slot};
+use crate::convert::slot::{Described, Input, Opened, Slot};
 use crate::convert::{errors, libraries};
 use crate::framework::device::{self, Device, Placement};
 use crate::framework::endpoints::Endpoints;
@@ -75,10 +75,8 @@ impl<'a, 'py> Foreign<'a, 'py> {
                     && let Some((dtype, shape)) = libraries::described(data)
                 {
                     let facts = Facts::of_file(dtype, &shape);
-                    slot.described = Some((dtype, shape.as_slice().into()));
-                    slot.access = Access::Seen;
-                    let input = Input::Array(data.clone());
-                    return decide(self.pair()?, input, slot, &facts, request);
+                    slot.describe(Described { facts, shape: shape.as_slice().into() });
+                    return decide(self.pair()?, Input::Array(data.clone()), slot, request);
                 }
                 let seen = see(data, target)?;
                 slot.set(seen.opened()?);
@@ -86,8 +84,7 @@ impl<'a, 'py> Foreign<'a, 'py> {
             }
         }
         slot.access = Access::Seen;
-        let facts = slot.facts();
-        decide(self.pair()?, Input::Memory(None), slot, &facts, request)
+        decide(self.pair()?, Input::Memory(None), slot, request)
     }
 
     /// Makes the plan for the memory of an exporter, which is not read.
@@ -104,11 +101,9 @@ impl<'a, 'py> Foreign<'a, 'py> {
                 Ok(described) => {
                     let facts =
                         Facts { device: here, access: Access::Protocol, ..described.facts() };
-                    let view = described.source.view();
-                    slot.described = Some((view.dtype(), view.shape().into()));
-                    slot.access = Access::Protocol;
-                    let input = Input::Array(data.clone());
-                    return decide(self.pair()?, input, slot, &facts, request);
+                    let shape = described.source.view().shape().into();
+                    slot.describe(Described { facts, shape });
+                    return decide(self.pair()?, Input::Array(data.clone()), slot, request);
                 }
                 // What it is can be learned from a copy on the host alone.
                 Err(Error::Conversion(_)) => {
@@ -121,8 +116,7 @@ impl<'a, 'py> Foreign<'a, 'py> {
         slot.set(opened);
         slot.made = slot.private.then_some(Why::Exported);
         slot.access = Access::Protocol;
-        let facts = slot.facts();
-        decide(self.pair()?, Input::Memory(Some(data)), slot, &facts, request)
+        decide(self.pair()?, Input::Memory(Some(data)), slot, request)
     }
 
     /// Makes the plan for memory that had to be downloaded from a device to learn what it is.
@@ -138,8 +132,7 @@ impl<'a, 'py> Foreign<'a, 'py> {
         slot.set(opened);
         slot.access = Access::Protocol;
         slot.made = Some(Why::Device);
-        let facts = slot.facts();
-        let mut prepared = decide(pair, Input::Memory(None), slot, &facts, &request)?;
+        let mut prepared = decide(pair, Input::Memory(None), slot, &request)?;
         prepared.plan.from = from;
         Ok(prepared)
     }

@@ -71,9 +71,9 @@ fn prepare_array<'a, 'py>(
 ) -> Result<Prepared<'a, 'py>> {
     let (py, Endpoints { source, target }) = (object.py(), ends);
     let reader = Reader { loaded: loaded::load(py, source)?, target };
-    let (input, facts) = match reader.gather_or_make(asked, slot)? {
-        None => (Input::Memory(Some(object)), slot.facts()),
-        Some((array, facts)) => (Input::Array(array), facts),
+    let input = match reader.gather_or_make(asked, slot)? {
+        None => Input::Memory(Some(object)),
+        Some(array) => Input::Array(array),
     };
-    decide(Pair::of(py, ends)?, input, slot, &facts, asked.request)
+    decide(Pair::of(py, ends)?, input, slot, asked.request)
 }

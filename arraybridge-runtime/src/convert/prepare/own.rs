@@ -41,7 +41,7 @@ pub(in crate::convert) fn prepare_own<'a, 'py>(
         wanted => target.resolve(target.framework, here, wanted)?,
     };
     // Only a cast needs to know them.
-    let from = request.dtype.and_then(|_| target.dtype(data));
+    let from = request.cast.dtype().and_then(|_| target.dtype(data));
     let is_recorded = LazyCell::new(|| target.records(data));
     let wish = match from {
         Some(dtype) => {
@@ -51,7 +51,7 @@ pub(in crate::convert) fn prepare_own<'a, 'py>(
             let is_smooth = smooth(dtype) && wish.cast.is_some_and(smooth);
             Wish { recorded: is_smooth && *is_recorded, ..wish }
         }
-        None => Wish { cast: request.dtype, ..request.wish_to_copy(target.py()) },
+        None => Wish { cast: request.cast.dtype(), ..request.wish_to_copy(target.py()) },
     };
     let mut holds = target_at(target, device, here, wish.cast.unwrap_or(DType::Bool))?;
     let host = target.chosen_host(request.placement)?;
@@ -61,7 +61,7 @@ pub(in crate::convert) fn prepare_own<'a, 'py>(
     }
     // A gradient that ends is warned of.
     if let (Some(from), Some(to), Device::Accelerator(_)) = (from, wish.cast, device)
-        && !request.is_narrowed
+        && !request.cast.is_narrowing()
         && !*is_recorded
     {
         holds.casts = casts(target, here, (from, to))?;
@@ -120,7 +120,7 @@ fn own_input<'a, 'py>(
         _ if is_read => Ok(
             match reader.gather_or_make(&Asked { data: &data, class: &class, ..*asked }, slot)? {
                 None => Input::Memory(None),
-                Some((array, _)) => Input::Array(array),
+                Some(array) => Input::Array(array),
             },
         ),
         _ => match loaded.released(&data) {

@@ -7,7 +7,7 @@ use super::guards::Guarded;
 use super::reader::Reader;
 use crate::convert::class::class_of;
 use crate::convert::plan::{Access, Facts, Why};
-use crate::convert::slot::{Opened, Slot};
+use crate::convert::slot::{Described, Opened};
 use crate::cuda::driver;
 use crate::dlpack::{LEGACY_STREAM, capsule};
 use crate::framework::detect::Class;
@@ -17,41 +17,45 @@ use crate::framework::spec::{DType, Framework, Strides};
 use crate::interpreter::error::{Failure, Result, attempt};
 use crate::memory::view::{Dims, layout_of};
 
+/// The place of memory, and the stream on which it is used there.
+#[derive(Clone, Copy)]
+pub(in crate::convert) struct OrderedPlace {
+    pub device: Device,
+    pub stream: usize,
+}
+
 impl<'py> Reader<'py> {
-    /// The facts of an array on an accelerator, which is not exported to learn them.
+    /// The description of an array on an accelerator, which is not exported for it.
     pub(in crate::convert) fn describe_remote(
         &self,
-        guarded: Guarded<'py>,
+        guarded: &Guarded<'py>,
         class: &Class,
         device: Device,
-        slot: &mut Slot,
-    ) -> Result<(Bound<'py, PyAny>, Facts)> {
-        let Guarded { data, dtype, made, detached } = guarded;
-        let failed = |error: PyErr| self.failed(&data, error);
-        let shape = shape::read(&data).map_err(failed)?;
+    ) -> Result<Described> {
+        let &Guarded { ref data, dtype, made, detached } = guarded;
+        let failed = |error: PyErr| self.failed(data, error);
+        let shape = shape::read(data).map_err(failed)?;
         let device_type = match self.loaded.framework.export {
-            Some(_) => self.loaded.dlpack_place(&data).map_err(failed)?.device_type.0 as i32,
+            Some(_) => self.loaded.dlpack_place(data).map_err(failed)?.device_type.0 as i32,
             None => 0,
         };
-        slot.access = if detached { Access::Detached } else { Access::Framework };
         let facts = Facts {
             dtype,
             ndim: shape.len(),
             empty: shape.contains(&0),
-            layout: layout_for(self.target, &data, &shape, dtype),
-            alignment: self.alignment_for(&data, class, device)?,
+            layout: layout_for(self.target, data, &shape, dtype),
+            alignment: self.alignment_for(data, class, device)?,
             aligned: true,
             whole_strides: true,
             swapped: false,
             read_only: self.loaded.framework.immutable,
             device_type,
             device,
-            access: slot.access,
+            access: if detached { Access::Detached } else { Access::Framework },
             private: made,
             made: made.then_some(Why::Values),
         };
-        slot.described = Some((dtype, shape));
-        Ok((data, facts))
+        Ok(Described { facts, shape })
     }
 
     /// The alignment of an array on an accelerator, if it matters to its target. A view can begin
@@ -70,7 +74,8 @@ impl<'py> Reader<'py> {
             Some(address) => address,
             // Some dtypes have no array interface, and neither have TensorFlow's arrays.
             None if self.is_exported_cuda(data)? => {
-                let opened = self.export(data, class, device, LEGACY_STREAM)?;
+                let place = OrderedPlace { device, stream: LEGACY_STREAM };
+                let opened = self.export(data, class, place)?;
                 opened.source.view().data() as usize
             }
             None => return Ok(MOST_ALIGNMENT),
@@ -91,8 +96,7 @@ impl<'py> Reader<'py> {
         &self,
         data: &Bound<'py, PyAny>,
         class: &Class,
-        device: Device,
-        stream: usize,
+        OrderedPlace { device, stream }: OrderedPlace,
     ) -> Result<Opened> {
         let Some(export) = &self.loaded.framework.export else {
             let reason = format!("{} does not export by DLPack", self.loaded.framework.title);

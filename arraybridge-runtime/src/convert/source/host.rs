@@ -49,10 +49,7 @@ impl<'py> Reader<'py> {
         } else if let Some(source) = by_buffer(framework, data, dtype) {
             (source, Access::BufferProtocol)
         } else if let Some(export) = &framework.export {
-            let (none, version) =
-                (self.py().None().into_bound(self.py()), capsule::newest_version(self.py()));
-            let capsule = self.loaded.export(export, [data, &none, &version]);
-            let capsule = capsule.map_err(failed)?;
+            let capsule = self.loaded.export_unordered(export, data).map_err(failed)?;
             (capsule::take(&capsule).map_err(failed)?, Access::Capsule)
         } else {
             return Ok((self.open_as_numpy(data, Device::Host)?, Access::ToNumpy));

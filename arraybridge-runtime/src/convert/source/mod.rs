@@ -6,9 +6,9 @@ mod host;
 mod open;
 mod reader;
 
-pub(super) use device::{expect_cuda, layout_for};
+pub(super) use device::{OrderedPlace, expect_cuda, layout_for};
 pub(super) use guards::Guarded;
 pub use host::alike;
 pub use open::{describe_borrowed, open_host, open_plain};
-pub(super) use open::{open_in_place, unwrap_value};
+pub(super) use open::{opened, unwrap_value};
 pub(super) use reader::Reader;

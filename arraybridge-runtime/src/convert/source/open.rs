@@ -2,12 +2,12 @@
 
 use pyo3::prelude::*;
 
-use super::device::expect_cuda;
+use super::device::{OrderedPlace, expect_cuda};
 use super::guards::Guarded;
 use super::reader::Reader;
 use crate::convert::class::class_of;
 use crate::convert::errors;
-use crate::convert::plan::{Access, Facts, Why};
+use crate::convert::plan::{Access, Why};
 use crate::convert::request::Asked;
 use crate::convert::slot::{Opened, Slot};
 use crate::framework::detect::{self, Class, Role};
@@ -37,22 +37,22 @@ impl<'py> Reader<'py> {
         }
     }
 
-    /// Describes an array in `slot`. An array on an accelerator is returned with what is known of it:
-    /// it may have been made on the way.
+    /// Describes an array in `slot`. An array on an accelerator is returned: it may have been made on the way.
     #[inline]
     pub fn gather(
         &self,
         data: &Bound<'py, PyAny>,
         class: &Class,
         slot: &mut Slot,
-    ) -> Result<Option<(Bound<'py, PyAny>, Facts)>> {
+    ) -> Result<Option<Bound<'py, PyAny>>> {
         if self.describe_quickly(data, class, slot) {
             return Ok(None);
         }
         let guarded = self.guarded(data)?;
         let device = self.located(&guarded.data)?;
         if device != Device::Host {
-            return self.describe_remote(guarded, class, device, slot).map(Some);
+            slot.describe(self.describe_remote(&guarded, class, device)?);
+            return Ok(Some(guarded.data));
         }
         let Guarded { data, dtype, made, detached } = &guarded;
         let (opened, access) = self.open(data, class, *dtype)?;
@@ -84,7 +84,7 @@ impl<'py> Reader<'py> {
         &self,
         asked: &Asked<'_, 'py>,
         slot: &mut Slot,
-    ) -> Result<Option<(Bound<'py, PyAny>, Facts)>> {
+    ) -> Result<Option<Bound<'py, PyAny>>> {
         let Asked { data, class, request } = *asked;
         match self.gather(data, class, slot) {
             Err(error) if request.copy == Some(true) => self.gather_made(data, error, slot),
@@ -99,7 +99,7 @@ impl<'py> Reader<'py> {
         data: &Bound<'py, PyAny>,
         error: Error,
         slot: &mut Slot,
-    ) -> Result<Option<(Bound<'py, PyAny>, Facts)>> {
+    ) -> Result<Option<Bound<'py, PyAny>>> {
         let then = self.loaded.reason(data).and_then(|reason| reason.then);
         let Some(then) = then else { return Err(error) };
         let made = then.call(self.loaded, [data]).map_err(|error| self.failed(data, error))?;
@@ -134,13 +134,12 @@ pub fn describe_borrowed(data: &Bound<'_, PyAny>, view: &mut View) -> bool {
     reader.is_ok_and(|reader| reader.describe_borrowed(data, &class, view).is_some())
 }
 
-/// Does what [`open_host`] does, but leaves CUDA memory where it is: what a stream does next with
-/// it comes after what its framework has done so far.
-pub(in crate::convert) fn open_in_place(data: &Bound<'_, PyAny>, stream: usize) -> Result<Opened> {
-    opened(data, Some(stream))
-}
-
-fn opened(data: &Bound<'_, PyAny>, in_place: Option<usize>) -> Result<Opened> {
+/// Does what [`open_host`] does. With a stream, CUDA memory is left where it is: what the stream does next with it comes
+/// after what its framework has done so far.
+pub(in crate::convert) fn opened(
+    data: &Bound<'_, PyAny>,
+    in_place: Option<usize>,
+) -> Result<Opened> {
     let class = class_of(data)?;
     let reader = Reader::of(data, &class)?;
     match class.role {
@@ -159,7 +158,7 @@ fn opened(data: &Bound<'_, PyAny>, in_place: Option<usize>) -> Result<Opened> {
         _ if device == Device::Host => reader.open(&data, &class, dtype)?.0,
         Some(stream) if reader.is_exported_cuda(&data)? => {
             expect_cuda(class.framework)?;
-            reader.export(&data, &class, device, stream)?
+            reader.export(&data, &class, OrderedPlace { device, stream })?
         }
         _ => reader.download(&data, device)?,
     };
@@ -178,7 +177,7 @@ pub(in crate::convert) fn unwrap_value<'py>(
     let unreadable = |why: String, cause| {
         let class = detect::qualified_name(data.get_type().as_any()).unwrap_or_default();
         let reason = format!("the value of this {class} cannot be read ({why})");
-        framework.caused(Failure::Array, "value", reason, cause)
+        framework.error(Failure::Array, "value", reason).caused_by(cause)
     };
     let (mut value, mut op) = (data.clone(), *op);
     for _ in 0..MOST_WRAPPERS {

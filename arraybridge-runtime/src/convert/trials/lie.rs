@@ -165,5 +165,5 @@ pub(in crate::convert) fn wrong_table(framework: &Framework, lie: Lie) -> Error 
     let Framework { name, title, .. } = framework;
     let Lie { key, says, but, cause } = lie;
     let reason = format!("`{key}` of [{name}] {says}, but {title} {but}; correct the table");
-    framework.caused(Failure::Table, "table", reason, cause)
+    framework.error(Failure::Table, "table", reason).caused_by(cause)
 }

@@ -13,6 +13,7 @@ use crate::framework::device::Device;
 use crate::framework::loaded::Loaded;
 use crate::framework::shortcuts::{self, ShortCut};
 use crate::framework::spec::{DType, FastFromNumpy, Op, Strides};
+use crate::framework::tried::Way;
 use crate::interpreter::error::{Result, attempt};
 use crate::memory::cast;
 use crate::memory::numpy_array;
@@ -46,7 +47,8 @@ impl<'py> Transfer<'py> {
         let fast = loaded.framework.fast_to_numpy.iter().find(|(known, _)| Some(*known) == dtype);
         let Some((dtype, private)) = fast else { return Some(public) };
         let is_alike = || self.found(self.reads_alike(public, private, *dtype));
-        let is_used = self.may_be_fast() && loaded.fast_to_numpy.get_or_try(*dtype, is_alike);
+        let is_used =
+            self.may_be_fast() && loaded.tried.is_alike(Way::FastToNumpy, *dtype, is_alike);
         Some(if is_used { private } else { public })
     }
 
@@ -59,7 +61,7 @@ impl<'py> Transfer<'py> {
         let loaded = self.loaded;
         let fast = loaded.framework.fast_from_numpy.as_ref().filter(|fast| {
             let is_alike = || self.found(self.writes_alike(fast, dtype));
-            self.may_be_fast() && loaded.fast_from_numpy.get_or_try(dtype, is_alike)
+            self.may_be_fast() && loaded.tried.is_alike(Way::FastFromNumpy, dtype, is_alike)
         });
         match fast {
             Some(fast) => self.put_fast(fast, array),
@@ -101,7 +103,7 @@ impl<'py> Transfer<'py> {
 
     /// The result of a comparison. A function whose comparison fails is not used.
     fn found(&self, compared: Result<bool>) -> bool {
-        attempt(self.loaded.py(), compared.map_err(PyErr::from)).unwrap_or(false)
+        attempt(self.loaded.py(), compared).unwrap_or(false)
     }
 
     /// Returns whether a private function makes the NumPy array that the public one makes, and a

@@ -83,8 +83,7 @@ impl<'py> FittedArguments<'py> {
 /// The errors of `convert`.
 pub fn fit<'py>(
     definition: &Definition,
-    args: &Bound<'py, PyTuple>,
-    kwargs: Option<&Bound<'py, PyDict>>,
+    (args, kwargs): (&Bound<'py, PyTuple>, Option<&Bound<'py, PyDict>>),
     slots: &ArgumentSlots<'py>,
     destination: Option<Destination>,
 ) -> Result<FittedArguments<'py>> {
@@ -306,8 +305,7 @@ impl<'py> Fitter<'_, 'py> {
         // The function may write to what it receives.
         let for_writing = slot.class.framework.immutable && !target.immutable;
         let copy = trace::or_always_copy(loaded.py(), options.copy);
-        let dtype = options.input_dtype;
-        let request = Request { placement, copy, dtype, for_writing, ..Request::default() };
+        let request = Request { placement, copy, cast: options.input_dtype.into(), for_writing };
         convert::convert_narrowed(&slot.value, target, &request, || {
             definition.narrowing(loaded.py())
         })
@@ -320,23 +318,13 @@ impl<'py> Fitter<'_, 'py> {
         let has = |dtype: &DType| loaded.dtype(&slot.value) == Some(*dtype);
         let dtype = options.input_dtype.filter(|dtype| !has(dtype));
         let copy = trace::or_always_copy(loaded.py(), options.copy);
-        let mut request = Request { copy, dtype, ..Request::default() };
-        let in_graph = dtype.is_some_and(|dtype| self.is_in_graph(slot, dtype));
-        let cast = match in_graph {
-            true => convert::cast_in_graph(&slot.value, loaded, &request)?,
-            false => None,
-        };
+        let mut request = Request { copy, cast: dtype.into(), ..Request::default() };
         if !slot.class.is_array() {
-            return Ok(cast);
+            return convert::cast_in_graph(&slot.value, loaded, &request);
         }
-        if in_graph {
-            request.dtype = None;
-            request.copy = copy.filter(|copy| !copy || cast.is_none());
-        }
-        let value = cast.as_ref().unwrap_or(&slot.value);
         let moves = match placement {
             Placement::On(device) if loaded.framework.memory != Memory::Host => {
-                loaded.device_of(value)? != device
+                loaded.device_of(&slot.value)? != device
             }
             // The conversion raises the error that there is no such device.
             Placement::On(_) | Placement::OnHost(_) | Placement::OnCurrent => true,
@@ -344,21 +332,8 @@ impl<'py> Fitter<'_, 'py> {
         };
         request.placement = if moves { placement } else { Placement::Auto };
         if request.keeps_own_arrays() {
-            return Ok(cast);
+            return Ok(None);
         }
-        Ok(Some(convert::convert_to(value, loaded.framework, &request)?))
-    }
-
-    /// Returns whether the framework's own operation casts an array: it is traced, or the cast is
-    /// recorded for a gradient, or may be. A gradient has no meaning in eight bits.
-    fn is_in_graph(&self, slot: &ArgumentSlot<'py>, dtype: DType) -> bool {
-        let loaded = self.loaded;
-        let passes = dtype.is_inexact()
-            && dtype.size() > 1
-            && loaded.dtype(&slot.value).is_some_and(DType::is_inexact);
-        !slot.class.is_array()
-            || (passes && loaded.records(&slot.value))
-            || loaded.is_tracing()
-            || loaded.is_lifted(&slot.value)
+        convert::convert_to(&slot.value, loaded.framework, &request).map(Some)
     }
 }

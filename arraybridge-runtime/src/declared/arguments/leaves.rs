@@ -20,7 +20,7 @@ pub fn walk<'py>(
         visit(index, value.clone())?;
         Ok(value)
     };
-    Walk::default().rebuilt(container, &mut visit).map(drop)
+    LeafWalk::default().rebuilt(container, &mut visit).map(drop)
 }
 
 /// Replaces what a container holds at some indexes, which ascend. The containers of the caller are not changed.
@@ -37,7 +37,7 @@ pub fn replaced<'py>(
         Some((_, replacement)) => Ok(replacement),
         None => Ok(value),
     };
-    let made = Walk::default().rebuilt(container, &mut replace)?;
+    let made = LeafWalk::default().rebuilt(container, &mut replace)?;
     Ok(made.unwrap_or_else(|| container.value().clone()))
 }
 
@@ -54,13 +54,13 @@ pub fn leaf<'py>(container: &Container<'_, 'py>, wanted: usize) -> Option<Bound<
 }
 
 #[derive(Default)]
-struct Walk {
+struct LeafWalk {
     next: usize,
     /// The addresses of the containers that this one is in.
     above: Vec<usize>,
 }
 
-impl Walk {
+impl LeafWalk {
     /// The container with what `replace` returns for each item; `None` if that changes nothing.
     fn rebuilt<'py>(
         &mut self,

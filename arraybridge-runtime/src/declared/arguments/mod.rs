@@ -142,20 +142,20 @@ pub fn find_sent<'py>(
         let (key, usage) = (ArgumentKey::Positional(0), ArrayUsage::Converted);
         let found = &mut FoundObjects::default();
         let mut finder = Finder { slots: &mut slots, found, definition, is_cut: false };
-        finder.find_in(Argument { key, usage, order: 0 }, value.clone())?;
+        finder.find_in(DeclaredArgument { key, usage, order: 0 }, value.clone())?;
     }
     Ok(slots)
 }
 
 /// An argument that the declaration is concerned with.
 #[derive(Clone)]
-struct Argument<'py> {
+struct DeclaredArgument<'py> {
     key: ArgumentKey<'py>,
     usage: ArrayUsage,
     order: usize,
 }
 
-impl<'py> Argument<'py> {
+impl<'py> DeclaredArgument<'py> {
     /// The slot of an array that the caller passed as the argument or in it.
     #[inline]
     fn slot(
@@ -164,7 +164,7 @@ impl<'py> Argument<'py> {
         value: Bound<'py, PyAny>,
         class: Class,
     ) -> ArgumentSlot<'py> {
-        let Argument { key, usage, order } = self;
+        let DeclaredArgument { key, usage, order } = self;
         ArgumentSlot { key, element, order, value, class, is_part: false, usage, lazy: None }
     }
 
@@ -205,7 +205,7 @@ impl<'py> Finder<'_, 'py> {
             let (usage, order) = parameters.positional(index);
             if usage != ArrayUsage::Ignored {
                 let key = ArgumentKey::Positional(index);
-                self.find_in(Argument { key, usage, order }, value.to_owned())?;
+                self.find_in(DeclaredArgument { key, usage, order }, value.to_owned())?;
             }
         }
         if let Some(kwargs) = kwargs.filter(|kwargs| !kwargs.is_empty()) {
@@ -214,7 +214,7 @@ impl<'py> Finder<'_, 'py> {
                 let (usage, order) = parameters.keyword(&name.to_string_lossy());
                 if usage != ArrayUsage::Ignored {
                     let key = ArgumentKey::Keyword(name);
-                    self.find_in(Argument { key, usage, order }, value)?;
+                    self.find_in(DeclaredArgument { key, usage, order }, value)?;
                 }
             }
             self.slots.sort_by_key(|slot| slot.order);
@@ -230,7 +230,7 @@ impl<'py> Finder<'_, 'py> {
 
     /// Adds the array that an argument is, or the arrays that it contains.
     #[inline]
-    fn find_in(&mut self, argument: Argument<'py>, value: Bound<'py, PyAny>) -> Result<()> {
+    fn find_in(&mut self, argument: DeclaredArgument<'py>, value: Bound<'py, PyAny>) -> Result<()> {
         if let Some(class) = detect::class_of(&value) {
             self.slots.push(argument.slot(None, value, class));
             return Ok(());
@@ -247,7 +247,7 @@ impl<'py> Finder<'_, 'py> {
     /// Adds the arrays that a container holds.
     fn find_within(
         &mut self,
-        argument: &Argument<'py>,
+        argument: &DeclaredArgument<'py>,
         container: &Container<'_, 'py>,
     ) -> Result<()> {
         let (before, options) = (self.slots.len(), &self.definition.options);
@@ -286,7 +286,7 @@ impl<'py> Finder<'_, 'py> {
     #[inline]
     fn add_seen(
         &mut self,
-        argument: &Argument<'py>,
+        argument: &DeclaredArgument<'py>,
         element: Option<usize>,
         value: Bound<'py, PyAny>,
     ) -> Result<()> {
@@ -302,7 +302,11 @@ impl<'py> Finder<'_, 'py> {
     }
 
     /// Adds an object of no framework that can be read part by part; false if it is none.
-    fn add_lazy(&mut self, argument: &Argument<'py>, value: &Bound<'py, PyAny>) -> Result<bool> {
+    fn add_lazy(
+        &mut self,
+        argument: &DeclaredArgument<'py>,
+        value: &Bound<'py, PyAny>,
+    ) -> Result<bool> {
         let is_read = matches!(argument.usage, ArrayUsage::Converted | ArrayUsage::Opened)
             && self.copy_of(argument) != Some(false)
             && value.hasattr(intern!(value.py(), "shape"))?;
@@ -320,7 +324,7 @@ impl<'py> Finder<'_, 'py> {
     #[cold]
     fn add_array_like(
         &mut self,
-        argument: &Argument<'py>,
+        argument: &DeclaredArgument<'py>,
         element: Option<usize>,
         value: Bound<'py, PyAny>,
     ) -> Result<()> {
@@ -363,14 +367,14 @@ impl<'py> Finder<'_, 'py> {
 
     /// The value of `copy` for the array of an object. If the function writes to the array, it may
     /// not be a copy.
-    fn copy_of(&self, argument: &Argument<'py>) -> Option<bool> {
+    fn copy_of(&self, argument: &DeclaredArgument<'py>) -> Option<bool> {
         match written::is_declared(self.definition, &argument.key) {
             true => Some(false),
             false => self.definition.options.copy,
         }
     }
 
-    fn named(&self, argument: &Argument<'py>, error: Error) -> Error {
+    fn named(&self, argument: &DeclaredArgument<'py>, error: Error) -> Error {
         names::in_argument(self.definition, &argument.key, error)
     }
 }

@@ -65,8 +65,8 @@ impl<'py> WrittenCopy<'py> {
         let framework = slot.class.framework;
         let loaded = loaded::load(py, framework)?;
         let placement = loaded.placement_of(&slot.value)?;
-        let dtype = loaded.dtype(&slot.value);
-        let request = Request { placement, dtype, ..Request::default() };
+        let cast = loaded.dtype(&slot.value).into();
+        let request = Request { placement, cast, ..Request::default() };
         let values = convert::convert_to(&self.copy, framework, &request)?;
         Ok(slot.value.set_item(PyEllipsis::get(py), values)?)
     }

@@ -40,7 +40,7 @@ impl Ladder {
             }
         };
         let scope = host_scope(py, options.execution).map_err(|error| first_line(py, &error))?;
-        Ok(AttemptOptions { destination, function, scope })
+        Ok(AttemptOptions { destination, function, scope, on_host: true })
     }
 
     /// Returns whether a call with arrays of a framework that has host memory used it.
@@ -77,7 +77,7 @@ impl Ladder {
             }
         };
         let destination = Some(Destination { framework, placement });
-        Ok(AttemptOptions { destination, function, scope: None })
+        Ok(AttemptOptions { destination, function, scope: None, on_host: true })
     }
 }
 
@@ -112,7 +112,7 @@ pub fn host_scope<'py>(
     framework: &'static Framework,
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
     let Some(scope) = framework.device.host_scope else { return Ok(None) };
-    let loaded = loaded::load(py, framework).map_err(PyErr::from)?;
+    let loaded = loaded::load(py, framework)?;
     let Some(host) = loaded.device_object(Device::Host)? else { return Ok(None) };
     scope.call(loaded, [&host]).map(Some)
 }
@@ -126,7 +126,7 @@ fn processor(
 ) -> PyResult<Option<usize>> {
     let ops = &framework.device;
     let (Some(hosts), Some(at)) = (ops.hosts, ops.at) else { return Ok(None) };
-    let loaded = loaded::load(py, framework).map_err(PyErr::from)?;
+    let loaded = loaded::load(py, framework)?;
     let hosts = hosts.call(loaded, [])?;
     let used = match out_of_memory {
         Some(device) => device,

@@ -225,7 +225,7 @@ pub fn split_call<'py>(
         return None;
     }
     let _guard = ClimbGuard::acquire(call.definition)?;
-    let device = call_device(py, options.input, slots, options).ok().flatten();
+    let device = call_device(slots, options).ok().flatten();
     let start = trace::start();
     let made = split::split(index_of(device), call, slots, scope);
     if let Some(start) = start {
@@ -308,7 +308,7 @@ pub fn retry<'py>(
             break;
         }
         release::clear_frames(py, error)?;
-        cleanup::clear_all(py, None).map_err(PyErr::from)?;
+        cleanup::clear_all(py, None)?;
         result = function.call0();
     }
     result
@@ -353,7 +353,7 @@ impl Ladder {
             let _ = add_note(py, &error, &format!("arraybridge did not try again: {why}"));
             return Err(error);
         }
-        let device = call_device(py, options.input, slots, options).ok().flatten();
+        let device = call_device(slots, options).ok().flatten();
         Ok(Ladder { error, framework, device, rungs: expanded(options).into() })
     }
 

@@ -112,8 +112,8 @@ impl<'py> Call<'_, 'py> {
         if in_threads && self.is_on_host(slots) && !self.is_watched(slots)? {
             let is_read = slots.iter().any(|slot| slot.lazy().is_some());
             let ahead = if is_read || self.sink.is_some() { 1 } else { workers::AHEAD };
-            let threads = (tiles.workers, ahead);
-            workers::run(self, lead.count(), threads, &cut, &mut take)?;
+            let mut tiles_cut = (0..lead.count()).map(cut);
+            workers::run(self, (tiles.workers, ahead), &mut tiles_cut, &mut take)?;
         } else {
             for index in 0..lead.count() {
                 // A function without Python frames does not look for an interrupt.
@@ -149,7 +149,7 @@ impl<'py> Call<'_, 'py> {
     fn is_on_host(&self, slots: &ArgumentSlots<'py>) -> bool {
         let options = &self.definition.options;
         let is_host = |device: Option<Device>| !matches!(device, Some(Device::Accelerator(_)));
-        let call = scope::call_device(self.py, options.input, slots, options);
+        let call = scope::call_device(slots, options);
         call.is_ok_and(is_host) && slots.iter().all(|slot| !scope::is_on_accelerator(self.py, slot))
     }
 

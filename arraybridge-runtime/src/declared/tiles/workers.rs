@@ -18,31 +18,29 @@ use crate::policy::Policy;
 /// as many as the workers.
 pub(super) const AHEAD: usize = 2;
 
-/// Calls the function for the tiles that `cut` gives, in threads of the current context, and gives the
-/// results, or what was raised, to `take` in order. No thread uses the arrays after this has returned.
+/// Calls the function for tiles, in threads of the current context, and gives the results, or what was raised, to
+/// `take` in order. No thread uses the arrays after this has returned.
 ///
 /// # Errors
 ///
-/// The errors of `cut` and `take`.
+/// The errors of `tiles` and `take`.
 pub(super) fn run<'py>(
     call: &Call<'_, 'py>,
-    count: usize,
     (workers, ahead): (usize, usize),
-    cut: &dyn Fn(usize) -> Result<ArgumentSlots<'py>>,
+    tiles: &mut dyn Iterator<Item = Result<ArgumentSlots<'py>>>,
     take: &mut dyn FnMut(usize, PyResult<Bound<'py, PyAny>>) -> PyResult<()>,
 ) -> PyResult<()> {
     let py = call.py;
     let pool = py.import("concurrent.futures")?.getattr("ThreadPoolExecutor")?;
-    let pool = pool.call1((workers.min(count),))?;
+    let pool = pool.call1((workers,))?;
     let copy_context = py.import("contextvars")?.getattr("copy_context")?;
-    let (mut pending, mut submitted) = (VecDeque::new(), 0);
+    let mut pending = VecDeque::new();
     let mut work = || -> PyResult<()> {
-        for index in 0..count {
-            while submitted < count.min(index + ahead * workers) {
-                let task = Task::new(call, cut(submitted)?);
+        for index in 0.. {
+            for tile in tiles.take(ahead * workers - pending.len()) {
+                let task = Task::new(call, tile?);
                 let run = copy_context.call0()?.getattr(intern!(py, "run"))?;
                 pending.push_back(pool.call_method1(intern!(py, "submit"), (run, task))?);
-                submitted += 1;
             }
             let Some(future) = pending.pop_front() else { break };
             let result = future.call_method0(intern!(py, "result"));

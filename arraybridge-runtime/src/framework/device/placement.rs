@@ -167,16 +167,18 @@ impl Loaded<'_> {
             _ => source,
         };
         let device = match choose(memory, source, wanted, count) {
-            Choice::Is(device) => device,
-            Choice::Default => self.default_device()?,
-            Choice::Current => Device::Accelerator(self.current_device().map_err(|error| {
-                let line = first_line(self.py(), &error);
-                let reason = format!(
-                    "{title} does not name its current device ({line}); ask for one, as in \
+            DeviceChoice::Is(device) => device,
+            DeviceChoice::Default => self.default_device()?,
+            DeviceChoice::Current => {
+                Device::Accelerator(self.current_device().map_err(|error| {
+                    let line = first_line(self.py(), &error);
+                    let reason = format!(
+                        "{title} does not name its current device ({line}); ask for one, as in \
                  device=\"accelerator:0\""
-                );
-                self.framework.caused(Failure::Device, "device", reason, Some(error))
-            })?),
+                    );
+                    self.framework.error(Failure::Device, "device", reason).caused_by(error)
+                })?)
+            }
         };
         match absent(memory, device, count) {
             None => Ok(device),
@@ -214,7 +216,7 @@ fn exchanges(source: &Framework, target: &Framework) -> bool {
 
 /// The choice that a placement comes down to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Choice {
+enum DeviceChoice {
     /// This device.
     Is(Device),
     /// The device on which the target puts host data that nobody places.
@@ -224,22 +226,27 @@ enum Choice {
 }
 
 /// Decides where an array goes that is on `source`, whether the target has that device or not.
-fn choose(memory: Memory, source: Device, wanted: Placement, count: impl Fn() -> usize) -> Choice {
+fn choose(
+    memory: Memory,
+    source: Device,
+    wanted: Placement,
+    count: impl Fn() -> usize,
+) -> DeviceChoice {
     match (wanted, memory, source) {
-        (Placement::On(device), ..) => Choice::Is(device),
-        (Placement::OnHost(_), ..) => Choice::Is(Device::Host),
-        (Placement::OnCurrent, Memory::Host, _) => Choice::Is(Device::Accelerator(0)),
-        (Placement::OnCurrent, ..) if count() == 0 => Choice::Is(Device::Accelerator(0)),
-        (Placement::OnCurrent, ..) => Choice::Current,
-        (_, Memory::Host, _) => Choice::Is(Device::Host),
-        (Placement::Auto, Memory::Either, Device::Host) => Choice::Default,
-        (Placement::Gpu(_), Memory::Either, _) if count() == 0 => Choice::Is(Device::Host),
-        (Placement::Gpu(index), ..) => Choice::Is(Device::Accelerator(index)),
+        (Placement::On(device), ..) => DeviceChoice::Is(device),
+        (Placement::OnHost(_), ..) => DeviceChoice::Is(Device::Host),
+        (Placement::OnCurrent, Memory::Host, _) => DeviceChoice::Is(Device::Accelerator(0)),
+        (Placement::OnCurrent, ..) if count() == 0 => DeviceChoice::Is(Device::Accelerator(0)),
+        (Placement::OnCurrent, ..) => DeviceChoice::Current,
+        (_, Memory::Host, _) => DeviceChoice::Is(Device::Host),
+        (Placement::Auto, Memory::Either, Device::Host) => DeviceChoice::Default,
+        (Placement::Gpu(_), Memory::Either, _) if count() == 0 => DeviceChoice::Is(Device::Host),
+        (Placement::Gpu(index), ..) => DeviceChoice::Is(Device::Accelerator(index)),
         (Placement::Auto, ..) => match (count(), memory, source) {
-            (0, Memory::Either, _) => Choice::Is(Device::Host),
-            (0, ..) => Choice::Is(Device::Accelerator(0)),
-            (count, _, Device::Accelerator(index)) if index < count => Choice::Is(source),
-            _ => Choice::Current,
+            (0, Memory::Either, _) => DeviceChoice::Is(Device::Host),
+            (0, ..) => DeviceChoice::Is(Device::Accelerator(0)),
+            (count, _, Device::Accelerator(index)) if index < count => DeviceChoice::Is(source),
+            _ => DeviceChoice::Current,
         },
     }
 }
@@ -274,14 +281,14 @@ mod tests {
 
     const ACCELERATOR: Device = Device::Accelerator(1);
 
-    fn is(device: Device) -> Choice {
-        Choice::Is(device)
+    fn is(device: Device) -> DeviceChoice {
+        DeviceChoice::Is(device)
     }
 
     #[test]
     fn an_array_stays_on_the_kind_of_device_where_it_is() {
         let auto = |memory, source, count| choose(memory, source, Placement::Auto, || count);
-        assert_eq!(auto(Memory::Either, Device::Host, 2), Choice::Default);
+        assert_eq!(auto(Memory::Either, Device::Host, 2), DeviceChoice::Default);
         assert_eq!(auto(Memory::Either, ACCELERATOR, 2), is(ACCELERATOR));
         assert_eq!(auto(Memory::Accelerator, ACCELERATOR, 2), is(ACCELERATOR));
         assert_eq!(auto(Memory::Host, ACCELERATOR, 0), is(Device::Host));
@@ -290,9 +297,9 @@ mod tests {
     #[test]
     fn an_array_goes_to_the_current_device_where_its_own_does_not_exist() {
         let auto = |memory, source, count| choose(memory, source, Placement::Auto, || count);
-        assert_eq!(auto(Memory::Either, ACCELERATOR, 1), Choice::Current);
-        assert_eq!(auto(Memory::Accelerator, ACCELERATOR, 1), Choice::Current);
-        assert_eq!(auto(Memory::Accelerator, Device::Host, 1), Choice::Current);
+        assert_eq!(auto(Memory::Either, ACCELERATOR, 1), DeviceChoice::Current);
+        assert_eq!(auto(Memory::Accelerator, ACCELERATOR, 1), DeviceChoice::Current);
+        assert_eq!(auto(Memory::Accelerator, Device::Host, 1), DeviceChoice::Current);
         assert_eq!(auto(Memory::Either, ACCELERATOR, 0), is(Device::Host));
         // Without any accelerator, the framework is not asked for its current one.
         assert_eq!(auto(Memory::Accelerator, Device::Host, 0), is(Device::Accelerator(0)));
@@ -312,8 +319,8 @@ mod tests {
     #[test]
     fn an_accelerator_without_an_index_is_the_current_one() {
         let current = |memory, count| choose(memory, ACCELERATOR, Placement::OnCurrent, || count);
-        assert_eq!(current(Memory::Either, 2), Choice::Current);
-        assert_eq!(current(Memory::Accelerator, 1), Choice::Current);
+        assert_eq!(current(Memory::Either, 2), DeviceChoice::Current);
+        assert_eq!(current(Memory::Accelerator, 1), DeviceChoice::Current);
         // Where there is none, that is what the error says.
         assert_eq!(current(Memory::Either, 0), is(Device::Accelerator(0)));
         assert_eq!(current(Memory::Host, 0), is(Device::Accelerator(0)));
@@ -322,7 +329,10 @@ mod tests {
     #[test]
     fn accelerators_are_not_counted_for_host_arrays() {
         let count = || panic!("counted");
-        assert_eq!(choose(Memory::Either, Device::Host, Placement::Auto, count), Choice::Default);
+        assert_eq!(
+            choose(Memory::Either, Device::Host, Placement::Auto, count),
+            DeviceChoice::Default
+        );
         assert_eq!(absent(Memory::Either, Device::Host, count), None);
     }
 

@@ -1,3 +1,0 @@
-arraybridge_macros::frameworks!("a_class_without_a_module.toml");
-
-fn main() {}

@@ -1,3 +1,0 @@
-arraybridge_macros::frameworks!("a_comment.toml");
-
-fn main() {}

@@ -1,3 +1,0 @@
-arraybridge_macros::frameworks!("a_keyword_table.toml");
-
-fn main() {}

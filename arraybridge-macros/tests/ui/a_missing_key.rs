@@ -1,3 +1,0 @@
-arraybridge_macros::frameworks!("a_missing_key.toml");
-
-fn main() {}

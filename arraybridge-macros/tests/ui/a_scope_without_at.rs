@@ -1,3 +1,0 @@
-arraybridge_macros::frameworks!("a_scope_without_at.toml");
-
-fn main() {}

@@ -1,3 +1,0 @@
-arraybridge_macros::frameworks!("an_accelerator_without_devices.toml");
-
-fn main() {}

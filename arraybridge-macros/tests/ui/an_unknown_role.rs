@@ -1,3 +1,0 @@
-arraybridge_macros::frameworks!("an_unknown_role.toml");
-
-fn main() {}

@@ -1,3 +1,0 @@
-arraybridge_macros::frameworks!("arithmetic.toml");
-
-fn main() {}

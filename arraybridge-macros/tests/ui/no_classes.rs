@@ -1,3 +1,0 @@
-arraybridge_macros::frameworks!("no_classes.toml");
-
-fn main() {}

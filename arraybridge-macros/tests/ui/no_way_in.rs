@@ -1,3 +1,0 @@
-arraybridge_macros::frameworks!("no_way_in.toml");
-
-fn main() {}

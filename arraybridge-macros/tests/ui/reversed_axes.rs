@@ -1,3 +1,0 @@
-arraybridge_macros::frameworks!("reversed_axes.toml");
-
-fn main() {}

@@ -1,3 +1,0 @@
-arraybridge_macros::frameworks!("two_unknown_names.toml");
-
-fn main() {}

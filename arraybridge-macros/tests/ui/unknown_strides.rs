@@ -1,3 +1,0 @@
-arraybridge_macros::frameworks!("unknown_strides.toml");
-
-fn main() {}

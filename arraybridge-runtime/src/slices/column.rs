@@ -6,7 +6,6 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
 use super::check::Along;
-use super::fill::{clear_rows, fill_row};
 use super::join::{Joiner, ToJoin, common_dtype, join, stack_alike};
 use super::whole::Whole;
 use super::{Merge, as_arrays};
@@ -211,7 +210,7 @@ impl<'a, 'py> Column<'a, 'py> {
     fn unstacked(&mut self) -> Result<Vec<Bound<'py, PyAny>>> {
         let Some(mut stack) = self.stack.take() else { return Ok(Vec::new()) };
         let filled = stack.filled;
-        clear_rows(stack.whole.memory(), filled);
+        stack.whole.clear_rows(filled);
         let array = stack.whole.finish()?;
         (0..filled).map(|index| Ok(array.get_item(index)?)).collect()
     }
@@ -281,8 +280,7 @@ impl<'py> FilledStack<'py> {
         let (py, row, source) = (item.py(), self.filled, &opened.source);
         let lost = match self.whole.write_by_framework(row, item, opened) {
             true => CastReport::default(),
-            false => fill_row(py, self.whole.memory(), row, source, scaling)
-                .map_err(|error| Error::Value(error.to_string()))?,
+            false => self.whole.fill_row(row, source, scaling)?,
         };
         if let Some(policy) = policy {
             let whole = self.whole.opened.source.view();

@@ -3,7 +3,6 @@
 use pyo3::prelude::*;
 
 use super::check::Along;
-use super::fill::fill_region;
 use super::grid::Span;
 use super::join::Joiner;
 use super::whole::Whole;
@@ -94,8 +93,7 @@ impl<'a, 'py> Mosaic<'a, 'py> {
         let mut starts: Dims<usize> = whole.shape().iter().map(|_| 0).collect();
         spans.iter().for_each(|span| starts[span.axis] = span.kept.start);
         let kept = self.kept(opened.source, spans)?;
-        fill_region(self.whole.join.loaded.py(), self.whole.memory(), &kept, &starts)
-            .map_err(|error| Error::Value(error.to_string()))?;
+        self.whole.fill_region(&kept, &starts)?;
         self.filled += kept.view().len();
         Ok(true)
     }

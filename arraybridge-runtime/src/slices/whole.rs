@@ -2,12 +2,14 @@
 
 use pyo3::prelude::*;
 
+use super::fill::fill_place;
 use super::join::{Joiner, allocate};
 use crate::convert::record::Record;
 use crate::convert::{self, Commitment, Opened, trace};
 use crate::framework::device::Device;
 use crate::framework::loaded;
 use crate::framework::spec::DType;
+use crate::host::cast::{CastReport, Scaling};
 use crate::interpreter::error::Result;
 use crate::memory::source::Source;
 use crate::memory::view::Dims;
@@ -61,8 +63,50 @@ impl<'py> Whole<'py> {
         self.opened.source.view().dtype()
     }
 
-    pub fn memory(&mut self) -> &mut Source {
-        &mut self.opened.source
+    /// Copies an array to a region, which has its dtype and its axes. The region begins at these positions along the
+    /// axes.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`fill`](super::fill::fill).
+    ///
+    /// # Panics
+    ///
+    /// Panics if there is no such region.
+    pub fn fill_region(&mut self, array: &Source, starts: &[usize]) -> Result<()> {
+        let (whole, array) = (self.opened.source.view(), array.view());
+        assert!(array.dtype() == whole.dtype() && array.ndim() == whole.ndim());
+        let ranges = starts.iter().zip(array.shape()).map(|(start, len)| *start..start + len);
+        let place = whole.region(ranges.enumerate());
+        // SAFETY: both arrays are borrowed, and the place has the shape of the other. This array owns its memory and
+        // is borrowed mutably, so that nobody else reads or writes it and it does not overlap the other.
+        unsafe { fill_place(self.join.loaded.py(), &place, array, Scaling::Clamp) }.map(drop)
+    }
+
+    /// Writes an array to a row, cast to its dtype, and counts what was lost.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`fill`](super::fill::fill).
+    ///
+    /// # Panics
+    ///
+    /// Panics if there is no such row, or its shape is not that of the array.
+    pub fn fill_row(&mut self, row: usize, array: &Source, scaling: Scaling) -> Result<CastReport> {
+        let (place, array) = (self.opened.source.view().slice(row), array.view());
+        assert!(place.shape() == array.shape());
+        // SAFETY: both arrays are borrowed, and the place has the shape of the other. This array owns its memory and
+        // is borrowed mutably, and arrays that a framework had of its rows are gone, so that nobody else reads or
+        // writes it and it does not overlap the other.
+        unsafe { fill_place(self.join.loaded.py(), &place, array, scaling) }
+    }
+
+    /// Sets the rows from `row` on to zero.
+    pub fn clear_rows(&mut self, row: usize) {
+        let view = self.opened.source.view();
+        let rest = view.part(0, row, view.shape()[0]);
+        // SAFETY: this array owns its contiguous memory and is borrowed mutably; the rest is inside of it.
+        unsafe { rest.data().write_bytes(0, rest.nbytes()) };
     }
 
     /// The array.

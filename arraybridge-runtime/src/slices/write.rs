@@ -5,14 +5,13 @@
 
 use pyo3::prelude::*;
 
-use super::fill::fill_row;
 use super::whole::Whole;
 use crate::convert::{self, Commitment, Opened};
 use crate::framework::detect::{self, Role};
 use crate::framework::device::Device;
 use crate::framework::spec::{ArrayOps, Op};
 use crate::host::cast::Scaling;
-use crate::interpreter::error::{Error, Result, attempt};
+use crate::interpreter::error::{Result, attempt};
 use crate::interpreter::fork;
 use crate::memory::cast;
 use crate::memory::source::Source;
@@ -70,7 +69,7 @@ impl<'py> Whole<'py> {
         array: &Bound<'py, PyAny>,
     ) -> Result<()> {
         let loaded = self.join.loaded;
-        let part = Opened { source: self.memory().slice(row), private: true };
+        let part = Opened { source: self.opened.source.slice(row), private: true };
         let part = convert::make_array(loaded, part, Device::Host, &Commitment::Placed)?;
         let xp = table.namespace.call(loaded, [])?;
         op.call(loaded, [&xp, &part, array])?;
@@ -90,8 +89,7 @@ impl<'py> Whole<'py> {
         let bytes = cast::bytes_of(py, &opened.source)?;
         let others: Vec<_> = bytes.iter().map(|byte| !byte).collect();
         let others = Source::from_bytes(&others, view.dtype(), view.shape())?;
-        fill_row(py, self.memory(), row, &others, Scaling::Clamp)
-            .map_err(|error| Error::Value(error.to_string()))?;
-        Ok(write(self) && cast::bytes_of(py, &self.memory().slice(row))? == bytes)
+        self.fill_row(row, &others, Scaling::Clamp)?;
+        Ok(write(self) && cast::bytes_of(py, &self.opened.source.slice(row))? == bytes)
     }
 }

@@ -48,9 +48,10 @@ pub mod own {
     use std::slice;
 
     use super::{CastTable, Job, Outcome};
-    use crate::host::cast::{CastError, CastReport, StridedArray, cast_strided, count_rounded};
+    use crate::host::cast::{Cast, CastError, CastReport, cast_strided, count_rounded};
     use crate::host::dtype::DType;
     use crate::host::parallel::Threads;
+    use crate::host::walk::StridedArray;
 
     /// The loops of this module.
     pub static OWN: CastTable = CastTable { cast: raw_cast, count_rounded: raw_count_rounded };
@@ -60,8 +61,7 @@ pub mod own {
             // SAFETY: the caller describes the arrays of a cast, and has room for a report.
             unsafe {
                 let job = &*job;
-                let done = cast_strided(job.dst, job.to(), job.array(), job.scaling, job.threads());
-                report.write(done?);
+                report.write(cast_strided(job.dst, job.array(), job.cast())?);
             }
             Ok(())
         })
@@ -72,8 +72,8 @@ pub mod own {
             // SAFETY: the caller describes an array, and has room for a number.
             unsafe {
                 let job = &*job;
-                let counted = count_rounded(job.array(), job.to(), job.threads());
-                count.write(counted?);
+                let Cast { dtype, threads, .. } = job.cast();
+                count.write(count_rounded(job.array(), dtype, threads)?);
             }
             Ok(())
         })
@@ -88,15 +88,12 @@ pub mod own {
     }
 
     impl Job {
-        fn to(&self) -> DType {
-            DType::ALL[usize::from(self.to)]
-        }
-
-        fn threads(&self) -> Threads {
-            match self.threads {
+        fn cast(&self) -> Cast {
+            let threads = match self.threads {
                 0 => Threads::Several,
                 most => Threads::AtMost(most),
-            }
+            };
+            Cast { dtype: DType::ALL[usize::from(self.to)], scaling: self.scaling, threads }
         }
 
         /// # Safety
@@ -109,8 +106,7 @@ pub mod own {
                 (shape, slice::from_raw_parts(self.strides, self.ndim))
             };
             let dtype = DType::ALL[usize::from(self.from)];
-            let swap = Some(self.swap).filter(|unit| *unit > 0);
-            StridedArray { data: self.data, shape, strides, dtype, swap }
+            StridedArray { data: self.data, shape, strides, dtype, swapped: self.swap > 0 }
         }
     }
 }
@@ -122,9 +118,10 @@ mod package {
     use std::sync::OnceLock;
 
     use super::{CastTable, Job, Outcome};
-    use crate::host::cast::{CastError, CastReport, Scaling, StridedArray};
+    use crate::host::cast::{Cast, CastError, CastReport, Scaling};
     use crate::host::dtype::DType;
     use crate::host::parallel::Threads;
+    use crate::host::walk::StridedArray;
 
     static PACKAGE: OnceLock<&CastTable> = OnceLock::new();
 
@@ -147,16 +144,14 @@ mod package {
     ///
     /// # Safety
     ///
-    /// The conditions of [`gather`](crate::host::copy::gather), with items of the size of
-    /// `src.dtype` in the source, and room for as many of the size of `dtype` in the target.
+    /// The conditions of [`gather`](crate::host::copy::gather), with room for as many elements of the cast's dtype
+    /// in the target.
     pub unsafe fn cast_strided(
         dst: *mut u8,
-        dtype: DType,
         src: StridedArray<'_>,
-        scaling: Scaling,
-        threads: Threads,
+        cast: Cast,
     ) -> Result<CastReport, CastError> {
-        let job = Job::new(dst, dtype, &src, scaling, threads);
+        let job = Job::new(dst, &src, cast);
         // SAFETY: the caller describes the arrays of a cast.
         unsafe { run(|table| table.cast, &job) }
     }
@@ -175,7 +170,8 @@ mod package {
         dtype: DType,
         threads: Threads,
     ) -> Result<u64, CastError> {
-        let job = Job::new(ptr::null_mut(), dtype, &src, Scaling::Clamp, threads);
+        let cast = Cast { dtype, scaling: Scaling::Clamp, threads };
+        let job = Job::new(ptr::null_mut(), &src, cast);
         // SAFETY: the caller describes an array.
         unsafe { run(|table| table.count_rounded, &job) }
     }
@@ -204,24 +200,18 @@ mod package {
     }
 
     impl Job {
-        fn new(
-            dst: *mut u8,
-            dtype: DType,
-            src: &StridedArray<'_>,
-            scaling: Scaling,
-            threads: Threads,
-        ) -> Job {
+        fn new(dst: *mut u8, src: &StridedArray<'_>, cast: Cast) -> Job {
             Job {
                 dst,
                 data: src.data,
                 shape: src.shape.as_ptr(),
                 strides: src.strides.as_ptr(),
                 ndim: src.shape.len(),
-                swap: src.swap.unwrap_or(0),
+                swap: usize::from(src.swapped),
                 from: src.dtype as u8,
-                to: dtype as u8,
-                scaling,
-                threads: match threads {
+                to: cast.dtype as u8,
+                scaling: cast.scaling,
+                threads: match cast.threads {
                     Threads::Several => 0,
                     Threads::AtMost(most) => most.max(1),
                 },
@@ -234,10 +224,11 @@ mod package {
 mod tests {
     use std::ptr;
 
-    use super::super::{CastError, CastReport, Scaling, StridedArray};
+    use super::super::{Cast, CastError, CastReport, Scaling};
     use super::{CastTable, Job, Outcome, own, package};
     use crate::host::dtype::DType;
     use crate::host::parallel::Threads;
+    use crate::host::walk::StridedArray;
 
     /// The elements of two rows, every other one of five, in the other byte order.
     const STORED: [u16; 10] = [256, 0, 513, 0, 7, 1, 2, 3, 4, 5];
@@ -249,7 +240,7 @@ mod tests {
             shape: &[2, 3],
             strides: &[10, 4],
             dtype: DType::Uint16,
-            swap: Some(2),
+            swapped: true,
         }
     }
 
@@ -259,8 +250,9 @@ mod tests {
         let mut cast = |src: StridedArray<'_>| {
             // SAFETY: the array has six elements, and there is room for them.
             unsafe {
-                let dst = out.as_mut_ptr().cast();
-                package::cast_strided(dst, DType::Float32, src, Scaling::Clamp, Threads::Several)
+                let (scaling, threads) = (Scaling::Clamp, Threads::Several);
+                let cast = Cast { dtype: DType::Float32, scaling, threads };
+                package::cast_strided(out.as_mut_ptr().cast(), src, cast)
             }
         };
         assert_eq!(cast(array()), Err(CastError::NotImported));
@@ -279,13 +271,14 @@ mod tests {
             shape: &[3],
             strides: &[4],
             dtype: DType::Float32,
-            swap: None,
+            swapped: false,
         };
         let mut bytes = [9_u8; 3];
         // SAFETY: the array has three elements, and there is room for them.
         let report = unsafe {
-            let threads = Threads::AtMost(0);
-            package::cast_strided(bytes.as_mut_ptr(), DType::Uint8, src, Scaling::Unit, threads)
+            let (scaling, threads) = (Scaling::Unit, Threads::AtMost(0));
+            let cast = Cast { dtype: DType::Uint8, scaling, threads };
+            package::cast_strided(bytes.as_mut_ptr(), src, cast)
         };
         assert_eq!(report, Ok(CastReport { clipped: 2, fractions: 0 }));
         assert_eq!(bytes, [255, 128, 0]);

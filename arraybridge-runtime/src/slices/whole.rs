@@ -12,11 +12,11 @@ use crate::framework::spec::DType;
 use crate::host::cast::{CastReport, Scaling};
 use crate::interpreter::error::Result;
 use crate::memory::source::Source;
-use crate::memory::view::Dims;
+use crate::memory::view::{Dims, View};
 use crate::policy::StackPolicy;
 
 /// An array in host memory, and what is known about the results that it is made of.
-pub(super) struct Whole<'py> {
+pub(super) struct Whole<'a, 'py> {
     pub join: Joiner<'py>,
     pub device: Device,
     commitment: Commitment<'py>,
@@ -24,9 +24,10 @@ pub(super) struct Whole<'py> {
     pub opened: Opened,
     /// The dtype of the results.
     pub from: DType,
+    policy: Option<StackPolicy<'a, 'py>>,
 }
 
-impl<'py> Whole<'py> {
+impl<'a, 'py> Whole<'a, 'py> {
     /// Room for results like the first one, of this shape together.
     ///
     /// # Errors
@@ -42,12 +43,12 @@ impl<'py> Whole<'py> {
         first: &Bound<'py, PyAny>,
         from: DType,
         shape: Dims<usize>,
-        policy: Option<&StackPolicy<'_, 'py>>,
-    ) -> Result<Whole<'py>> {
+        policy: Option<StackPolicy<'a, 'py>>,
+    ) -> Result<Whole<'a, 'py>> {
         let py = join.loaded.py();
         let own = loaded::load(py, convert::class_of(first)?.framework)?;
         let device = join.device(own.device_of(first)?)?;
-        let to = match policy {
+        let to = match &policy {
             Some(policy) => policy.dtype(join.loaded, from, &shape)?,
             None => None,
         };
@@ -56,11 +57,33 @@ impl<'py> Whole<'py> {
         let opened = Opened { source, private: true };
         join.admit(&opened)?;
         let commitment = join.commitment(first)?;
-        Ok(Whole { join, device, commitment, opened, from })
+        Ok(Whole { join, device, commitment, opened, from, policy })
     }
 
     pub fn dtype(&self) -> DType {
         self.opened.source.view().dtype()
+    }
+
+    /// Returns whether results of a dtype become what is here by the policy.
+    pub fn is_made_of(&self, from: DType) -> Result<bool> {
+        let (loaded, view) = (self.join.loaded, self.opened.source.view());
+        let to = self.policy.map_or(Ok(None), |policy| policy.dtype(loaded, from, view.shape()))?;
+        Ok(to.unwrap_or(from) == view.dtype())
+    }
+
+    /// The way in which the policy casts floats to integers.
+    pub fn scaling(&self) -> Scaling {
+        self.policy.map_or(Scaling::Clamp, |policy| policy.scaling())
+    }
+
+    /// Counts what the cast of a result lost.
+    pub fn count(&mut self, result: &Source, cast: &View, lost: CastReport) -> Result<()> {
+        let view = self.opened.source.view();
+        let elements = Some(view.len()).filter(|_| view.dtype() != self.from);
+        let py = self.join.loaded.py();
+        self.policy
+            .as_mut()
+            .map_or(Ok(()), |policy| policy.count(py, (result, cast), lost, elements))
     }
 
     /// Copies an array to a region, which has its dtype and its axes. The region begins at these positions along the
@@ -109,14 +132,26 @@ impl<'py> Whole<'py> {
         unsafe { rest.data().write_bytes(0, rest.nbytes()) };
     }
 
+    /// The array, of which all elements are there.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`make`](Self::make); the warnings of the policy, if a filter makes them exceptions.
+    pub fn finish(self) -> Result<Bound<'py, PyAny>> {
+        if let Some(policy) = &self.policy {
+            policy.warn(self.join.loaded, self.from, self.dtype())?;
+        }
+        self.make()
+    }
+
     /// The array.
     ///
     /// # Errors
     ///
     /// The errors of [`convert::make_array`].
-    pub fn finish(self) -> Result<Bound<'py, PyAny>> {
+    pub fn make(self) -> Result<Bound<'py, PyAny>> {
         let (start, to) = (trace::start(), self.dtype());
-        let Whole { join, device, commitment, opened, from } = self;
+        let Whole { join, device, commitment, opened, from, .. } = self;
         let (loaded, py) = (join.loaded, join.loaded.py());
         let result = join.make_array(opened, device, &commitment)?;
         if let Some(start) = start {

@@ -20,7 +20,7 @@ use crate::memory::source::Source;
 /// elements (`at::internal::GRAIN_SIZE`) in one thread.
 const WORTH: usize = 128 << 10;
 
-impl<'py> Whole<'py> {
+impl<'py> Whole<'_, 'py> {
     /// Lets the framework write an array to a row, which has its shape. If this is false, the row has still to be
     /// written.
     pub(super) fn write_by_framework(
@@ -31,7 +31,7 @@ impl<'py> Whole<'py> {
     ) -> bool {
         let Some((table, op)) = self.write_op(array, opened) else { return false };
         let (py, loaded, dtype) = (self.join.loaded.py(), self.join.loaded, self.dtype());
-        let mut write = |whole: &mut Whole<'py>| {
+        let mut write = |whole: &mut Self| {
             let written = whole.write_row(table, op, row, array);
             attempt(py, written.map_err(PyErr::from)).is_some()
         };
@@ -83,7 +83,7 @@ impl<'py> Whole<'py> {
         &mut self,
         row: usize,
         opened: &Opened,
-        write: &mut impl FnMut(&mut Whole<'py>) -> bool,
+        write: &mut impl FnMut(&mut Self) -> bool,
     ) -> Result<bool> {
         let (py, view) = (self.join.loaded.py(), opened.source.view());
         let bytes = cast::bytes_of(py, &opened.source)?;

@@ -100,8 +100,8 @@ pub mod package {
         pub use crate::framework::shape;
         pub use crate::host::vectors::collect;
         pub use crate::slices::{
-            Layout, Leading, Merge, Sink, Stack, concatenate, lazy, leading_axes, process, region,
-            slice_in, stack, unstack,
+            Layout, Merge, Sink, Stack, concatenate, lazy, leading_axes, process, region, slice_in,
+            stack, unstack,
         };
     }
 

@@ -179,7 +179,7 @@ impl Planes {
 
 /// The place of a tile in its plane.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct TilePlace {
     /// The offset in the source, in bytes.
     pub src: isize,
     /// The offset in the target, in elements.
@@ -193,7 +193,7 @@ pub(super) struct Place {
 
 impl Plane {
     /// Calls `f` for tiles of at most `rows` by `cols`, one row of tiles after the other, each from left to right.
-    pub fn tiles(&self, (rows, cols): (usize, usize), mut f: impl FnMut(&Plane, Place)) {
+    pub fn tiles(&self, (rows, cols): (usize, usize), mut f: impl FnMut(&Plane, TilePlace)) {
         for row in (0..self.rows.len).step_by(rows) {
             for col in (0..self.cols.len).step_by(cols) {
                 let mut tile = *self;
@@ -202,7 +202,7 @@ impl Plane {
                 let src = row as isize * self.rows.src + col as isize * self.cols.src;
                 let dst = row * self.rows.dst + col * self.cols.dst;
                 let (cols, is_last) = (tile.cols.len, col + tile.cols.len == self.cols.len);
-                f(&tile, Place { src, dst, before: col, cols, is_last });
+                f(&tile, TilePlace { src, dst, before: col, cols, is_last });
             }
         }
     }

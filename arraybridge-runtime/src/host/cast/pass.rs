@@ -1,9 +1,9 @@
 //! A pass over the source: the cast, or the search for its extremes or for integers that will be rounded.
 
 use super::kernel::{Extremes, Losses};
-use super::plan::{BLOCK, Block, MAX_ITEM_SIZE, Plan};
+use super::plan::{BLOCK, Block, CastPlan, MAX_ITEM_SIZE};
 use crate::host::cache::finish_stream;
-use crate::host::copy::{self, Items, band::Band};
+use crate::host::copy::{self, ItemBytes, band::Band};
 use crate::host::walk::{Plane, Pointers, Walk};
 
 /// The columns of a tile whose source is closer along the rows than along the columns. It has more if the plane has
@@ -48,14 +48,14 @@ impl Found {
 
 /// A pass over one thread's part of the source.
 pub(super) struct Pass<'a> {
-    plan: &'a Plan,
-    items: Items,
+    plan: &'a CastPlan,
+    items: ItemBytes,
     goal: Goal,
     found: Found,
 }
 
 impl<'a> Pass<'a> {
-    pub fn new(plan: &'a Plan, items: Items, goal: Goal) -> Pass<'a> {
+    pub fn new(plan: &'a CastPlan, items: ItemBytes, goal: Goal) -> Pass<'a> {
         Pass { plan, items, goal, found: Found::default() }
     }
 

@@ -29,7 +29,7 @@ impl Block {
 }
 
 /// The loops that make up a cast, which run one after the other on each block.
-pub(super) struct Plan {
+pub(super) struct CastPlan {
     pub steps: SmallVec<[Kernel; 4]>,
     /// The search for the extremes that [`Scaling::Stretch`] needs, and the first step if that decodes its source.
     pub extremes: Option<Extremes>,
@@ -41,25 +41,25 @@ pub(super) struct Plan {
     pub dst_size: usize,
 }
 
-impl Plan {
-    pub fn new(src: DType, dst: DType, scaling: Scaling) -> Result<Plan, CastError> {
-        let mut plan = Plan::empty(src.size(), dst.size());
+impl CastPlan {
+    pub fn new(src: DType, dst: DType, scaling: Scaling) -> Result<CastPlan, CastError> {
+        let mut plan = CastPlan::empty(src.size(), dst.size());
         plan.add_steps(src, dst, scaling).ok_or(CastError::Complex { from: src, to: dst })?;
         Ok(plan)
     }
 
     /// A plan that writes nothing, and finds integers that a type of floats does not have; `None` if it has
     /// all of them, or if the types are others.
-    pub fn of_rounded(src: DType, dst: DType) -> Option<Plan> {
+    pub fn of_rounded(src: DType, dst: DType) -> Option<CastPlan> {
         if !dst.is_inexact() || dst.holds(src) {
             return None;
         }
         let rounded = Some((kernel::rounded_of(src)?, dst.significand() as u32));
-        Some(Plan { rounded, ..Plan::empty(src.size(), 0) })
+        Some(CastPlan { rounded, ..CastPlan::empty(src.size(), 0) })
     }
 
-    fn empty(src_size: usize, dst_size: usize) -> Plan {
-        Plan {
+    fn empty(src_size: usize, dst_size: usize) -> CastPlan {
+        CastPlan {
             steps: SmallVec::new(),
             extremes: None,
             decode: None,

@@ -8,10 +8,10 @@ use std::ptr::NonNull;
 use super::element::Params;
 use super::kernel::Losses;
 use super::pass::{Found, Goal, Pass};
-use super::plan::Plan;
+use super::plan::CastPlan;
 use super::{Cast, CastError, CastReport, Scaling};
 use crate::host::cache::STREAM_MIN;
-use crate::host::copy::Items;
+use crate::host::copy::ItemBytes;
 use crate::host::dtype::DType;
 use crate::host::parallel::{self, Threads};
 use crate::host::walk::{Pointers, StridedArray, Walk};
@@ -36,14 +36,14 @@ pub unsafe fn cast_strided(
     src: StridedArray<'_>,
     Cast { dtype, scaling, threads }: Cast,
 ) -> Result<CastReport, CastError> {
-    let mut plan = Plan::new(src.dtype, dtype, scaling)?;
+    let mut plan = CastPlan::new(src.dtype, dtype, scaling)?;
     let Some(walk) = Walk::new(src.shape, src.strides, plan.src_size) else {
         return Ok(CastReport::default());
     };
     let bytes = walk.len().saturating_mul(plan.src_size + plan.dst_size);
     let (index, axis) = walk.split_axis(threads.count(bytes));
-    let (pointers, items) = (Pointers { dst, src: src.data }, Items::of(&src));
-    let run = |plan: &Plan, goal: Goal| {
+    let (pointers, items) = (Pointers { dst, src: src.data }, ItemBytes::of(&src));
+    let run = |plan: &CastPlan, goal: Goal| {
         parallel::run(threads, axis.len, bytes, |range| {
             let (walk, from, to) = walk.part(index, range);
             // SAFETY: the parts of a walk stay inside both arrays, and do not overlap in the target.
@@ -60,7 +60,7 @@ pub unsafe fn cast_strided(
             plan.params = Params::stretch(min, max);
         } else {
             // There is no range that could be stretched, and a constant keeps its value.
-            plan = Plan::new(src.dtype, dtype, Scaling::Clamp)?;
+            plan = CastPlan::new(src.dtype, dtype, Scaling::Clamp)?;
         }
     }
     plan.params.stream = walk.len().saturating_mul(plan.dst_size) >= STREAM_MIN;
@@ -83,11 +83,11 @@ pub unsafe fn count_rounded(
     dtype: DType,
     threads: Threads,
 ) -> Result<u64, CastError> {
-    let Some(plan) = Plan::of_rounded(src.dtype, dtype) else { return Ok(0) };
+    let Some(plan) = CastPlan::of_rounded(src.dtype, dtype) else { return Ok(0) };
     let Some(walk) = Walk::new(src.shape, src.strides, plan.src_size) else { return Ok(0) };
     let bytes = walk.len().saturating_mul(plan.src_size);
     let (index, axis) = walk.split_axis(threads.count(bytes));
-    let items = Items::of(&src);
+    let items = ItemBytes::of(&src);
     let pointers = Pointers { dst: NonNull::dangling().as_ptr(), src: src.data };
     let parts = parallel::run(threads, axis.len, bytes, |range| {
         let (walk, from, _) = walk.part(index, range);

@@ -9,9 +9,9 @@ use super::CastReport;
 #[repr(C)]
 pub struct CastTable {
     /// The same as [`cast_strided`](super::cast_strided).
-    cast: unsafe extern "C" fn(*const Job, *mut CastReport) -> Outcome,
+    cast: unsafe extern "C" fn(*const Job, *mut CastReport) -> CastOutcome,
     /// The same as [`count_rounded`](super::count_rounded), without a target.
-    count_rounded: unsafe extern "C" fn(*const Job, *mut u64) -> Outcome,
+    count_rounded: unsafe extern "C" fn(*const Job, *mut u64) -> CastOutcome,
 }
 
 /// A cast of a strided array.
@@ -35,7 +35,7 @@ struct Job {
 /// The outcome of a job.
 #[repr(u8)]
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Outcome {
+enum CastOutcome {
     Done,
     /// An imaginary part would be lost.
     Complex,
@@ -47,7 +47,7 @@ pub mod own {
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::slice;
 
-    use super::{CastTable, Job, Outcome};
+    use super::{CastOutcome, CastTable, Job};
     use crate::host::cast::{Cast, CastError, CastReport, cast_strided, count_rounded};
     use crate::host::dtype::DType;
     use crate::host::parallel::Threads;
@@ -56,7 +56,7 @@ pub mod own {
     /// The loops of this module.
     pub static OWN: CastTable = CastTable { cast: raw_cast, count_rounded: raw_count_rounded };
 
-    unsafe extern "C" fn raw_cast(job: *const Job, report: *mut CastReport) -> Outcome {
+    unsafe extern "C" fn raw_cast(job: *const Job, report: *mut CastReport) -> CastOutcome {
         guarded(|| {
             // SAFETY: the caller describes the arrays of a cast, and has room for a report.
             unsafe {
@@ -67,7 +67,7 @@ pub mod own {
         })
     }
 
-    unsafe extern "C" fn raw_count_rounded(job: *const Job, count: *mut u64) -> Outcome {
+    unsafe extern "C" fn raw_count_rounded(job: *const Job, count: *mut u64) -> CastOutcome {
         guarded(|| {
             // SAFETY: the caller describes an array, and has room for a number.
             unsafe {
@@ -79,11 +79,11 @@ pub mod own {
         })
     }
 
-    fn guarded(job: impl FnOnce() -> Result<(), CastError>) -> Outcome {
+    fn guarded(job: impl FnOnce() -> Result<(), CastError>) -> CastOutcome {
         match catch_unwind(AssertUnwindSafe(job)) {
-            Ok(Ok(())) => Outcome::Done,
-            Ok(Err(_)) => Outcome::Complex,
-            Err(_) => Outcome::Panicked,
+            Ok(Ok(())) => CastOutcome::Done,
+            Ok(Err(_)) => CastOutcome::Complex,
+            Err(_) => CastOutcome::Panicked,
         }
     }
 
@@ -117,7 +117,7 @@ mod package {
     use std::ptr;
     use std::sync::OnceLock;
 
-    use super::{CastTable, Job, Outcome};
+    use super::{CastOutcome, CastTable, Job};
     use crate::host::cast::{Cast, CastError, CastReport, Scaling};
     use crate::host::dtype::DType;
     use crate::host::parallel::Threads;
@@ -176,7 +176,7 @@ mod package {
         unsafe { run(|table| table.count_rounded, &job) }
     }
 
-    type Function<T> = unsafe extern "C" fn(*const Job, *mut T) -> Outcome;
+    type Function<T> = unsafe extern "C" fn(*const Job, *mut T) -> CastOutcome;
 
     /// # Safety
     ///
@@ -190,12 +190,12 @@ mod package {
         // SAFETY: as the caller promises; there is room for the result.
         match unsafe { function(table)(job, result.as_mut_ptr()) } {
             // SAFETY: it was written.
-            Outcome::Done => Ok(unsafe { result.assume_init() }),
-            Outcome::Complex => {
+            CastOutcome::Done => Ok(unsafe { result.assume_init() }),
+            CastOutcome::Complex => {
                 let [from, to] = [job.from, job.to].map(|place| DType::ALL[usize::from(place)]);
                 Err(CastError::Complex { from, to })
             }
-            Outcome::Panicked => panic!("a cast of the arraybridge package panicked"),
+            CastOutcome::Panicked => panic!("a cast of the arraybridge package panicked"),
         }
     }
 
@@ -225,7 +225,7 @@ mod tests {
     use std::ptr;
 
     use super::super::{Cast, CastError, CastReport, Scaling};
-    use super::{CastTable, Job, Outcome, own, package};
+    use super::{CastOutcome, CastTable, Job, own, package};
     use crate::host::dtype::DType;
     use crate::host::parallel::Threads;
     use crate::host::walk::StridedArray;
@@ -307,6 +307,6 @@ mod tests {
             threads: 1,
         };
         // SAFETY: there is no such element type, so that nothing is read.
-        assert!(matches!(unsafe { cast(&job, &mut report) }, Outcome::Panicked));
+        assert!(matches!(unsafe { cast(&job, &mut report) }, CastOutcome::Panicked));
     }
 }

@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 
 use crate::host::cache::{self, LINE};
-use crate::host::walk::Place;
+use crate::host::walk::TilePlace;
 
 /// The bytes for the rows of a tile, each behind a cache line.
 const BYTES: usize = 36 << 10;
@@ -43,7 +43,7 @@ impl Band {
     /// The band holds tiles of this size, and the tile has been put here. The tiles of a row were written from left to
     /// right. The target is valid for the bytes of the row, and for those before.
     #[inline(always)]
-    pub unsafe fn write(&mut self, row: usize, dst: *mut u8, tile: Place) {
+    pub unsafe fn write(&mut self, row: usize, dst: *mut u8, tile: TilePlace) {
         let from = self.row(row);
         let (bytes, before) = (tile.cols * self.itemsize, tile.before * self.itemsize);
         // The bytes after the last whole line of the tile before, and of this one.

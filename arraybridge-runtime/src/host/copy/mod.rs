@@ -44,7 +44,7 @@ const MIN_RUN: usize = 32;
 /// `dst` has room for the elements and does not overlap them. `shape` and `strides` have the same length.
 /// The pointers need not be aligned.
 pub unsafe fn gather(dst: *mut u8, src: StridedArray<'_>, threads: Threads) {
-    let items = Items::of(&src);
+    let items = ItemBytes::of(&src);
     debug_assert_eq!(src.shape.len(), src.strides.len());
     debug_assert!(layout::extent(src.shape, src.strides, items.size).is_some());
     let Some(walk) = Walk::new(src.shape, src.strides, items.size) else { return };
@@ -61,16 +61,16 @@ pub unsafe fn gather(dst: *mut u8, src: StridedArray<'_>, threads: Threads) {
 
 /// The elements that are copied.
 #[derive(Clone, Copy)]
-pub(super) struct Items {
+pub(super) struct ItemBytes {
     pub size: usize,
     /// The number of bytes that are reversed together; 1 if all stay where they are.
     pub unit: usize,
 }
 
-impl Items {
-    pub fn of(array: &StridedArray<'_>) -> Items {
+impl ItemBytes {
+    pub fn of(array: &StridedArray<'_>) -> ItemBytes {
         let unit = if array.swapped { array.dtype.part_size() } else { 1 };
-        Items { size: array.dtype.size(), unit }
+        ItemBytes { size: array.dtype.size(), unit }
     }
 }
 
@@ -92,7 +92,7 @@ const fn reversed(byte: usize, unit: usize) -> usize {
 /// # Safety
 ///
 /// The conditions of [`gather`].
-unsafe fn copy_walk(start: Pointers, walk: &Walk, items: Items, stream: bool) {
+unsafe fn copy_walk(start: Pointers, walk: &Walk, items: ItemBytes, stream: bool) {
     let planes = walk.planes();
     // SAFETY: the offsets of a walk stay inside both arrays.
     let at = |from, to: usize| unsafe { start.at(to * items.size, from) };
@@ -118,7 +118,7 @@ unsafe fn copy_walk(start: Pointers, walk: &Walk, items: Items, stream: bool) {
 /// # Safety
 ///
 /// The conditions of [`gather`].
-pub(super) unsafe fn copy_plane(start: Pointers, plane: &Plane, items: Items) {
+pub(super) unsafe fn copy_plane(start: Pointers, plane: &Plane, items: ItemBytes) {
     // SAFETY: as the caller promises.
     unsafe {
         #[cfg(target_arch = "x86_64")]
@@ -134,7 +134,7 @@ pub(super) unsafe fn copy_plane(start: Pointers, plane: &Plane, items: Items) {
 /// caches.
 type PlaneCopy = unsafe fn(*mut u8, *const u8, &Plane, bool);
 
-fn plane_copy(items: Items) -> PlaneCopy {
+fn plane_copy(items: ItemBytes) -> PlaneCopy {
     match (items.size, items.unit) {
         (1, _) => copy_ints::<u8, AS_IS, 16>,
         (2, 1) => copy_ints::<u16, AS_IS, 8>,

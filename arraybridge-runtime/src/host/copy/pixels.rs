@@ -1,7 +1,7 @@
 //! Copies of pixels of one to four channels, such as those of images: taken apart into planes, put together from planes,
 //! mirrored, or with the channels in reverse order.
 
-use super::{Items, avx2, reversed};
+use super::{ItemBytes, avx2, reversed};
 use crate::host::processor::has_avx2;
 use crate::host::walk::{Axis, Plane, Pointers};
 
@@ -44,7 +44,7 @@ impl Vectors {
 
 /// The copy of planes of one shape that are arrays of pixels, or that have several, one after the other.
 pub(super) struct Pixels {
-    items: Items,
+    items: ItemBytes,
     pixels: Axis,
     channels: Axis,
     arrays: Axis,
@@ -57,7 +57,7 @@ pub(super) struct Pixels {
 impl Pixels {
     /// None if the plane is no array of pixels, or if the order of the elements is the same in source and target.
     #[inline(always)]
-    pub fn of(plane: &Plane, items: Items) -> Option<Pixels> {
+    pub fn of(plane: &Plane, items: ItemBytes) -> Option<Pixels> {
         let Plane { rows, cols, .. } = plane;
         let few = rows.len.min(cols.len);
         let has_channels = few > 1 && few <= MAX_CHANNELS;
@@ -71,7 +71,7 @@ impl Pixels {
 
     // Inlined, its frame would be a cost of every copy.
     #[inline(never)]
-    fn found(plane: &Plane, items: Items) -> Option<Pixels> {
+    fn found(plane: &Plane, items: ItemBytes) -> Option<Pixels> {
         const ONE: Axis = Axis { len: 1, src: 0, dst: 0 };
         let Plane { rows, cols, .. } = *plane;
         Pixels::new(cols, rows, ONE, items)
@@ -79,7 +79,7 @@ impl Pixels {
             .or_else(|| Pixels::new(cols, ONE, rows, items))
     }
 
-    fn new(pixels: Axis, channels: Axis, arrays: Axis, items: Items) -> Option<Pixels> {
+    fn new(pixels: Axis, channels: Axis, arrays: Axis, items: ItemBytes) -> Option<Pixels> {
         let itemsize = items.size;
         let fits = channels.len <= MAX_CHANNELS && pixels.len >= MIN_PIXELS;
         if !fits || !matches!(itemsize, 1 | 2 | 4 | 8) || !has_avx2() {

@@ -16,7 +16,7 @@ fn naive(memory: &[u8], first: usize, case: &Case) -> Vec<u8> {
             at += (rest % len) as isize * stride;
             rest /= len;
         }
-        let Items { size, unit } = case.items();
+        let ItemBytes { size, unit } = case.items();
         let mut item = memory[at as usize..][..size].to_vec();
         item.chunks_mut(unit).for_each(<[u8]>::reverse);
         out.extend(item);
@@ -38,8 +38,8 @@ impl Case {
         StridedArray { data, shape, strides, dtype: *dtype, swapped: *swapped }
     }
 
-    fn items(&self) -> Items {
-        Items::of(&self.array(std::ptr::null()))
+    fn items(&self) -> ItemBytes {
+        ItemBytes::of(&self.array(std::ptr::null()))
     }
 }
 
@@ -196,7 +196,7 @@ fn images_without_gaps_are_copied_in_vectors() {
     use crate::host::processor::has_avx2;
     let is_vectors = |shape: &[usize], strides: &[isize], size: usize| {
         let planes = Walk::new(shape, strides, size).unwrap().planes();
-        Pixels::of(&planes.plane, Items { size, unit: 1 }).is_some()
+        Pixels::of(&planes.plane, ItemBytes { size, unit: 1 }).is_some()
     };
     let layouts: [(&[usize], &[isize], bool); 14] = [
         // Channels to the front and to the end, also of a part of each row.

@@ -8,10 +8,10 @@ use proptest::prelude::*;
 
 use self::reference::*;
 use super::pass::{Goal, Pass};
-use super::plan::Plan;
+use super::plan::CastPlan;
 use super::*;
 use crate::host::cache::STREAM_MIN;
-use crate::host::copy::{self, Items};
+use crate::host::copy::{self, ItemBytes};
 use crate::host::dtype::Kind;
 use crate::host::walk::{Pointers, StridedArray, Walk};
 
@@ -427,7 +427,7 @@ fn a_cast_of_long_thin_planes_that_bypasses_the_caches_gives_the_same() {
 
 /// Casts an array of rows, planes and columns, which are in the opposite order in the source, as a large one is cast.
 fn bypass((rows, planes, cols): (usize, usize, usize), src: DType, dst: DType, shift: usize) {
-    let Ok(mut plan) = Plan::new(src, dst, Scaling::Clamp) else { return };
+    let Ok(mut plan) = CastPlan::new(src, dst, Scaling::Clamp) else { return };
     plan.params.stream = true;
     let (size, len) = (src.size(), rows * planes * cols);
     let memory: Vec<u8> = (0..len * size).map(|i| (i * i * 31 + i / 7) as u8).collect();
@@ -443,7 +443,7 @@ fn bypass((rows, planes, cols): (usize, usize, usize), src: DType, dst: DType, s
         copy::gather(contiguous.as_mut_ptr(), view, Threads::ONE);
         let walk = Walk::new(&shape, &strides, size).unwrap();
         let start = Pointers { dst: out.as_mut_ptr().add(start), src: data };
-        Pass::new(&plan, Items::of(&view), Goal::Cast).run(start, &walk);
+        Pass::new(&plan, ItemBytes::of(&view), Goal::Cast).run(start, &walk);
     }
     let (expected, _) = run(dst, src, &contiguous, Scaling::Clamp, 1);
     let (before, rest) = out.split_at(start);

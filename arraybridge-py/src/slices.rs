@@ -214,7 +214,7 @@ impl<'a, 'py> Opened<'a, 'py> {
         let shape = slices::shape::of(&self.array).unwrap_or_default();
         match self.lazy {
             Some(lazy) => Ok(slices::Stack::lazy(lazy, layout, &shape)),
-            None => slices::Stack::leading(&self.array, layout.leading.len()),
+            None => slices::Stack::leading(&self.array, layout),
         }
     }
 }
@@ -276,7 +276,7 @@ fn process_slices<'py>(
         let args = PyTuple::new(py, [slice].iter().chain(&more).collect::<Vec<_>>())?;
         let result = func.call(args, kwargs)?;
         match &sink {
-            Some(sink) => sink.write_slice(&layout, stack.lengths(), position, result),
+            Some(sink) => sink.write_slice(&stack, position, result),
             None => Ok(result),
         }
     };

@@ -58,7 +58,7 @@ impl<'py> Call<'_, 'py> {
         let shape = shape::of(&lead.value).unwrap_or_default();
         let stack = match lead.lazy() {
             Some(lazy) => Stack::lazy(lazy, layout, &shape),
-            None => Stack::leading(&lead.value, self.leading)?,
+            None => Stack::leading(&lead.value, layout)?,
         };
         let mut call = |position: &[usize], slice: Bound<'py, PyAny>| {
             let one = || -> PyResult<Bound<'py, PyAny>> {
@@ -67,9 +67,7 @@ impl<'py> Call<'_, 'py> {
                 let result = self.called(&slots, ResultScope::Slice)?;
                 let result = result::finish(self, result, ResultScope::Slice)?;
                 match sink {
-                    Some(sink) => {
-                        Ok(sink.write_slice(layout, stack.lengths(), position, result)?)
-                    }
+                    Some(sink) => Ok(sink.write_slice(&stack, position, result)?),
                     None => Ok(result),
                 }
             };

@@ -17,23 +17,26 @@ pub type VisitSlice<'a, 'py> = dyn FnMut(&[usize], Bound<'py, PyAny>) -> Result<
 /// The slices of an array: one for each position along its leading axes.
 pub struct Stack<'a, 'py> {
     array: &'a Bound<'py, PyAny>,
+    /// The axes that count slices. In memory they are the first ones by now.
+    layout: &'a Layout,
     lengths: Dims<usize>,
     slice: Option<Dims<usize>>,
-    /// The axes that count slices, if the array is read slice by slice. In memory they are the first ones.
-    read: Option<&'a Layout>,
+    /// True if the array is read slice by slice.
+    is_lazy: bool,
 }
 
 impl<'a, 'py> Stack<'a, 'py> {
-    /// The slices along so many leading axes of an array in memory.
+    /// The slices of an array in memory, whose first axes count them.
     ///
     /// # Errors
     ///
     /// The errors of [`length_along`].
-    pub fn leading(array: &'a Bound<'py, PyAny>, leading: usize) -> Result<Stack<'a, 'py>> {
+    pub fn leading(array: &'a Bound<'py, PyAny>, layout: &'a Layout) -> Result<Stack<'a, 'py>> {
+        let leading = layout.leading.len();
         let length = |axis| length_along(array, axis);
         let lengths = (0..leading).map(length).collect::<Result<_>>()?;
         let slice = shape::of(array).map(|shape| shape[leading..].into());
-        Ok(Stack { array, lengths, slice, read: None })
+        Ok(Stack { array, layout, lengths, slice, is_lazy: false })
     }
 
     /// The slices of an object that is read one by one. The shape has the axes that count slices first.
@@ -44,12 +47,17 @@ impl<'a, 'py> Stack<'a, 'py> {
     ) -> Stack<'a, 'py> {
         let (lengths, slice) = shape.split_at(layout.leading.len());
         let (lengths, slice) = (lengths.into(), Some(slice.into()));
-        Stack { array: lazy, lengths, slice, read: Some(layout) }
+        Stack { array: lazy, layout, lengths, slice, is_lazy: true }
     }
 
     /// Whose interpreter it is.
     pub fn py(&self) -> Python<'py> {
         self.array.py()
+    }
+
+    /// The axes that count slices, and those of a slice.
+    pub fn layout(&self) -> &Layout {
+        self.layout
     }
 
     /// The lengths of the leading axes.
@@ -68,13 +76,14 @@ impl<'a, 'py> Stack<'a, 'py> {
     ///
     /// Any exception that reading a slice raises, and what the visit returns.
     pub fn each(&self, visit: &mut VisitSlice<'_, 'py>) -> Result<()> {
-        match self.read {
-            Some(layout) => self.read_each(layout, visit),
-            None => Stack::visit(self.array, &self.lengths, &mut Dims::new(), visit),
+        match self.is_lazy {
+            true => self.read_each(visit),
+            false => Stack::visit(self.array, &self.lengths, &mut Dims::new(), visit),
         }
     }
 
-    fn read_each(&self, layout: &Layout, visit: &mut VisitSlice<'_, 'py>) -> Result<()> {
+    fn read_each(&self, visit: &mut VisitSlice<'_, 'py>) -> Result<()> {
+        let layout = self.layout;
         for flat in 0..self.lengths.iter().product() {
             // A function without Python frames does not look for an interrupt.
             self.py().check_signals()?;

@@ -176,14 +176,13 @@ fn unstack_to<'py>(
         slices::Sink::checked(out, vec![array.clone()], Vec::new(), Policy::default(), name)
     });
     let sinks = sinks.collect::<Result<Vec<_>>>()?;
-    given.with_slices(&layout, |stack| {
-        let (room, count) = (sinks.len(), stack.lengths()[0]);
-        if room != count {
-            let text = format!("{name}(): out has {room} arrays, and there are {count} slices");
-            return Err(Error::Value(text));
-        }
-        stack.each(&mut |position, slice| sinks[position[0]].write_whole(&slice))
-    })?;
+    let stack = given.stack(&layout)?;
+    let (room, count) = (sinks.len(), stack.lengths()[0]);
+    if room != count {
+        let text = format!("{name}(): out has {room} arrays, and there are {count} slices");
+        return Err(Error::Value(text));
+    }
+    stack.each(&mut |position, slice| sinks[position[0]].write_whole(&slice))?;
     Ok(PyList::new(array.py(), outs)?)
 }
 
@@ -211,16 +210,11 @@ impl<'a, 'py> Opened<'a, 'py> {
         }
     }
 
-    /// Calls a function with the slices.
-    fn with_slices<T>(
-        &self,
-        layout: &slices::Layout,
-        call: impl FnOnce(&dyn slices::Stack<'py>) -> Result<T>,
-    ) -> Result<T> {
+    fn stack<'b>(&'b self, layout: &'b slices::Layout) -> Result<slices::Stack<'b, 'py>> {
         let shape = slices::shape::of(&self.array).unwrap_or_default();
         match self.lazy {
-            Some(lazy) => call(&slices::lazy::LazyStack::new(lazy, layout, &shape)),
-            None => call(&slices::Leading::new(&self.array, layout.leading.len())?),
+            Some(lazy) => Ok(slices::Stack::lazy(lazy, layout, &shape)),
+            None => slices::Stack::leading(&self.array, layout),
         }
     }
 }
@@ -277,25 +271,23 @@ fn process_slices<'py>(
         }
         None => None,
     };
-    let merged = given.with_slices(&layout, |stack| {
-        let mut call = |position: &[usize], slice| {
-            let args = PyTuple::new(py, [slice].iter().chain(&more).collect::<Vec<_>>())?;
-            let result = func.call(args, kwargs)?;
-            match &sink {
-                Some(sink) => sink.write_slice(&layout, stack.lengths(), position, result),
-                None => Ok(result),
-            }
-        };
-        // What the function makes belongs where the slices are.
-        let loaded = device::load(py, framework)?;
-        match loaded.device_of(image)? {
-            Device::Host => slices::process(stack, &merge, &mut call),
-            there => {
-                let process = |_: Option<&_>| Ok(slices::process(stack, &merge, &mut call)?);
-                Ok(loaded.within(there, process)?)
-            }
+    let stack = given.stack(&layout)?;
+    let mut call = |position: &[usize], slice| {
+        let args = PyTuple::new(py, [slice].iter().chain(&more).collect::<Vec<_>>())?;
+        let result = func.call(args, kwargs)?;
+        match &sink {
+            Some(sink) => sink.write_slice(&stack, position, result),
+            None => Ok(result),
         }
-    })?;
+    };
+    // What the function makes belongs where the slices are.
+    let loaded = device::load(py, framework)?;
+    let merged = match loaded.device_of(image)? {
+        Device::Host => slices::process(&stack, &merge, &mut call)?,
+        there => {
+            loaded.within(there, |_: Option<&_>| Ok(slices::process(&stack, &merge, &mut call)?))?
+        }
+    };
     match &sink {
         Some(sink) => sink.settle(sink.merged(merged)?),
         None => Ok(merged),

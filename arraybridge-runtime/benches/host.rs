@@ -8,8 +8,8 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use arraybridge_runtime::__private::package::kernels::{
-    Access, Facts, HostBuffer, Importer, Scaling, StridedArray, Target, Threads, View, Why, Wish,
-    between, cast_strided, gather,
+    Access, Cast, Facts, HostBuffer, Importer, Scaling, StridedArray, Target, Threads, View, Why,
+    Wish, between, cast_strided, gather,
 };
 use arraybridge_runtime::__private::package::{DType, Device, MemoryType};
 
@@ -214,8 +214,9 @@ fn casts(floats: &HostBuffer) {
         let mut out = HostBuffer::new(dtype.size() * LEN).expect("memory for the result");
         let dst = out.as_mut_ptr();
         let run = |threads| {
+            let cast = Cast { dtype, scaling, threads: Threads::AtMost(threads) };
             // SAFETY: both buffers hold `LEN` elements.
-            unsafe { cast_strided(dst, dtype, contiguous(src), scaling, Threads::AtMost(threads)) }
+            unsafe { cast_strided(dst, contiguous(src), cast) }
         };
         let report = run(1).expect("a real cast");
         if dtype == DType::Uint16 && scaling == Scaling::Clamp {
@@ -252,7 +253,11 @@ fn casts(floats: &HostBuffer) {
 
 /// The floats as the source of a cast.
 fn contiguous(src: *const u8) -> StridedArray<'static> {
-    StridedArray { data: src, shape: &[LEN], strides: &[4], dtype: DType::Float32, swap: None }
+    StridedArray { data: src, shape: &[LEN], strides: &[4], dtype: DType::Float32, swapped: false }
+}
+
+fn clamp(dtype: DType, threads: Threads) -> Cast {
+    Cast { dtype, scaling: Scaling::Clamp, threads }
 }
 
 fn check_uint16(src: *const u8, dst: *const u8, clipped: u64) {
@@ -277,7 +282,7 @@ fn fresh_cast(floats: &HostBuffer) {
             let mut out = HostBuffer::new(2 * LEN).expect("memory for the result");
             let dst = out.as_mut_ptr();
             // SAFETY: both buffers hold `LEN` elements.
-            unsafe { cast_strided(dst, DType::Uint16, contiguous(src), Scaling::Clamp, threads) }
+            unsafe { cast_strided(dst, contiguous(src), clamp(DType::Uint16, threads)) }
                 .expect("a real cast");
         },
     );
@@ -290,7 +295,7 @@ fn contiguous_copy(floats: &HostBuffer) {
     let dst = out.as_mut_ptr();
     compare_threads("copy of contiguous float32, 4096 x 4096", 8 * LEN, &|threads| {
         // SAFETY: both buffers hold the elements.
-        unsafe { gather(dst, src, &[LEN], &[4], 4, None, threads) };
+        unsafe { gather(dst, contiguous(src), threads) };
     });
 }
 
@@ -299,9 +304,11 @@ fn transposed(floats: &HostBuffer) {
     let mut out = HostBuffer::new(4 * LEN).expect("memory for the result");
     let dst = out.as_mut_ptr();
     let (shape, strides) = ([SIDE, SIDE], [4, 4 * SIDE as isize]);
+    let dtype = DType::Float32;
+    let view = StridedArray { data: src, shape: &shape, strides: &strides, dtype, swapped: false };
     let run = |threads| {
         // SAFETY: both buffers hold the elements.
-        unsafe { gather(dst, src, &shape, &strides, 4, None, threads) }
+        unsafe { gather(dst, view, threads) }
     };
     let simple_loop = || {
         for i in 0..LEN {
@@ -322,12 +329,9 @@ fn transposed(floats: &HostBuffer) {
     }
     // SAFETY: both buffers hold the elements.
     let mut copy = || unsafe { dst.copy_from_nonoverlapping(src, 4 * LEN) };
-    let dtype = DType::Float32;
-    let view = StridedArray { data: src, shape: &shape, strides: &strides, dtype, swap: None };
     let cast = |threads| {
         // SAFETY: both buffers hold the elements.
-        unsafe { cast_strided(dst, DType::Uint16, view, Scaling::Clamp, threads) }
-            .expect("a real cast");
+        unsafe { cast_strided(dst, view, clamp(DType::Uint16, threads)) }.expect("a real cast");
     };
     let (mut one, mut loops, mut cast_one) =
         (|| run(Threads::ONE), simple_loop, || cast(Threads::ONE));
@@ -390,18 +394,17 @@ fn reordered_images(source: &HostBuffer) {
         let first = back.unsigned_abs();
         // SAFETY: the buffer holds the elements of the image, and those before its first one.
         let data = unsafe { source.as_ptr().add(first * size) };
-        let image = StridedArray { data, shape: &shape, strides: &strides, dtype, swap: None };
+        let image = StridedArray { data, shape: &shape, strides: &strides, dtype, swapped: false };
         let (shape, strides) = ([len], [size as isize]);
         let data = source.as_ptr();
-        let line = StridedArray { data, shape: &shape, strides: &strides, dtype, swap: None };
+        let line = StridedArray { data, shape: &shape, strides: &strides, dtype, swapped: false };
         let copy = |array: StridedArray<'_>| {
             // SAFETY: both buffers hold the elements.
             unsafe {
                 if to == dtype {
-                    let (data, shape, strides) = (array.data, array.shape, array.strides);
-                    gather(dst, data, shape, strides, size, None, Threads::ONE);
+                    gather(dst, array, Threads::ONE);
                 } else {
-                    cast_strided(dst, to, array, Scaling::Clamp, Threads::ONE).expect("a cast");
+                    cast_strided(dst, array, clamp(to, Threads::ONE)).expect("a cast");
                 }
             }
         };

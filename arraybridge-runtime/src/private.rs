@@ -100,8 +100,8 @@ pub mod package {
         pub use crate::framework::shape;
         pub use crate::host::vectors::collect;
         pub use crate::slices::{
-            Layout, Leading, Merge, Sink, Stack, concatenate, lazy, leading_axes, process, region,
-            slice_in, stack, unstack,
+            Layout, Merge, Sink, Stack, concatenate, lazy, leading_axes, process, region, slice_in,
+            stack, unstack,
         };
     }
 
@@ -121,9 +121,10 @@ pub mod package {
     pub mod kernels {
         pub use crate::convert::plan::{Access, Facts, Importer, Target, Why, Wish, between};
         pub use crate::host::buffer::HostBuffer;
-        pub use crate::host::cast::{Scaling, StridedArray, cast_strided};
+        pub use crate::host::cast::{Cast, Scaling, cast_strided};
         pub use crate::host::copy::gather;
         pub use crate::host::parallel::Threads;
+        pub use crate::host::walk::StridedArray;
         pub use crate::memory::view::View;
     }
 }

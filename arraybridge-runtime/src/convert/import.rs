@@ -5,8 +5,8 @@ use pyo3::prelude::*;
 use super::errors;
 use super::numpy::wrap;
 use super::plan::Importer;
+use crate::dlpack::managed;
 use crate::dlpack::producer::Producer;
-use crate::dlpack::{capsule, managed};
 use crate::framework::loaded::Loaded;
 use crate::framework::spec::{DType, Handover, Import};
 use crate::interpreter::error::Result;
@@ -30,7 +30,7 @@ pub(super) fn import<'py>(
             Ok(exchange.import(target.py(), managed::versioned(memory))?)
         }
         (Importer::Private(op), _) => {
-            let capsule = capsule::give(target.py(), managed::legacy(memory))?;
+            let capsule = managed::legacy(memory).into_pyobject(target.py())?;
             Ok(op.call(target, [&capsule, &target.import_host()?])?)
         }
         _ => import_publicly(target, import, memory),
@@ -46,7 +46,7 @@ pub(super) fn import_publicly<'py>(
     let py = target.py();
     let dtype = dtype_for(target, import, Some(memory.view().dtype()));
     let data = match import.handover {
-        Handover::Capsule => capsule::give(py, managed::legacy(memory))?,
+        Handover::Capsule => managed::legacy(memory).into_pyobject(py)?,
         Handover::Array => wrap(py, memory)?,
         Handover::Object => Bound::new(py, Producer::new(memory.into_source()))?.into_any(),
     };

@@ -127,7 +127,7 @@ pub unsafe extern "C" fn vectorcall_unchecked(
             || definition.room.was_short()
             || definition.is_differentiable()
             || (definition.options.rewraps_opened()
-                && !Given::positional_only(py, args, nargsf)
+                && !Given::of_call(py, args, nargsf, names)
                     .all()
                     .iter()
                     .all(|value| is_plain(value)))

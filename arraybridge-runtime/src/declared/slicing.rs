@@ -14,8 +14,8 @@ use crate::framework::{detect, shape};
 use crate::interpreter::error::{Error, Result, add_note};
 use crate::interpreter::tuples::{plain_tuple, rebuilt};
 use crate::memory::view::Dims;
-use crate::slices::lazy::{self, LazyStack};
-use crate::slices::{self, Layout, Leading, Merge, Stack};
+use crate::slices::lazy;
+use crate::slices::{self, Layout, Merge, Stack};
 
 impl<'py> Call<'_, 'py> {
     /// Calls the function for each slice of the first array, and finishes the stack of the results; None if the
@@ -54,13 +54,11 @@ impl<'py> Call<'_, 'py> {
             policy: Some(result::joined_policy(self, ResultScope::Stack)),
             stacks_images: true,
         };
-        let in_memory = Leading::new(&lead.value, self.leading)?;
         // The axes of the stand-in were put in order.
         let shape = shape::of(&lead.value).unwrap_or_default();
-        let read = lead.lazy().map(|lazy| LazyStack::new(lazy, layout, &shape));
-        let stack: &dyn Stack<'py> = match &read {
-            Some(read) => read,
-            None => &in_memory,
+        let stack = match lead.lazy() {
+            Some(lazy) => Stack::lazy(lazy, layout, &shape),
+            None => Stack::leading(&lead.value, layout)?,
         };
         let mut call = |position: &[usize], slice: Bound<'py, PyAny>| {
             let one = || -> PyResult<Bound<'py, PyAny>> {
@@ -69,9 +67,7 @@ impl<'py> Call<'_, 'py> {
                 let result = self.called(&slots, ResultScope::Slice)?;
                 let result = result::finish(self, result, ResultScope::Slice)?;
                 match sink {
-                    Some(sink) => {
-                        Ok(sink.write_slice(layout, stack.lengths(), position, result)?)
-                    }
+                    Some(sink) => Ok(sink.write_slice(&stack, position, result)?),
                     None => Ok(result),
                 }
             };
@@ -83,7 +79,7 @@ impl<'py> Call<'_, 'py> {
                 Error::Python(error)
             })
         };
-        let stack = slices::process(stack, &merge, &mut call)?;
+        let stack = slices::process(&stack, &merge, &mut call)?;
         if sink.is_none() && slices::is_nothing(&stack) {
             return Ok(self.py.None().into_bound(self.py));
         }

@@ -69,7 +69,7 @@ unsafe fn take_named<M: ManagedTensorBase>(
             if ffi::PyCapsule_SetName(pointer, used.as_ptr()) != 0 {
                 return Err(PyErr::fetch(capsule.py()));
             }
-            Managed::from_raw(tensor.cast()).map(Some).map_err(invalid)
+            Managed::from_raw(tensor.cast()).map(Some).map_err(buffer_error)
         }
     })
 }
@@ -85,23 +85,22 @@ where
 {
     // SAFETY: by the DLPack specification the memory is valid until the tensor's deleter is called, and may
     // be written to unless the tensor says otherwise.
-    unsafe { super::adopt(tensor) }.map_err(invalid)
+    unsafe { super::adopt(tensor) }.map_err(buffer_error)
 }
 
-fn invalid(error: impl std::fmt::Display) -> PyErr {
+/// The exception for memory that the protocol cannot describe.
+pub fn buffer_error(error: impl std::fmt::Display) -> PyErr {
     PyBufferError::new_err(error.to_string())
 }
 
-/// A capsule that owns a tensor until a consumer takes it.
-///
-/// # Errors
-///
-/// `MemoryError`, after the tensor is freed.
-pub fn give<'py, T: IntoPyObject<'py, Output = Bound<'py, PyAny>, Error = PyErr>>(
-    py: Python<'py>,
-    tensor: T,
-) -> PyResult<Bound<'py, PyAny>> {
-    tensor.into_pyobject(py)
+/// The newest DLPack version that we read.
+pub fn newest_version(py: Python<'_>) -> Bound<'_, PyAny> {
+    static VERSION: PyOnceLock<Py<PyTuple>> = PyOnceLock::new();
+    let make = || PyTuple::new(py, [1, 3]).map(Bound::unbind);
+    match VERSION.get_or_try_init(py, make) {
+        Ok(version) => version.bind(py).clone().into_any(),
+        Err(_) => py.None().into_bound(py),
+    }
 }
 
 #[cfg(all(test, not(Py_LIMITED_API)))]
@@ -168,7 +167,8 @@ mod tests {
             let frees = Arc::new(AtomicUsize::new(0));
             let versioned = counted(&frees).hand_over(managed::versioned);
             let legacy = counted(&frees).hand_over(managed::legacy);
-            let (one, other) = without_memory(py, || (give(py, versioned), give(py, legacy)));
+            let (one, other) =
+                without_memory(py, || (versioned.into_pyobject(py), legacy.into_pyobject(py)));
             assert!(one.unwrap_err().is_instance_of::<PyMemoryError>(py));
             assert!(other.unwrap_err().is_instance_of::<PyMemoryError>(py));
             assert_eq!(frees.load(Ordering::SeqCst), 2);
@@ -179,7 +179,7 @@ mod tests {
     fn a_capsule_is_consumed_once() {
         Python::attach(|py| {
             let frees = Arc::new(AtomicUsize::new(0));
-            let capsule = give(py, counted(&frees).hand_over(managed::versioned)).unwrap();
+            let capsule = counted(&frees).hand_over(managed::versioned).into_pyobject(py).unwrap();
             let source = take(&capsule).unwrap();
             assert!(take(&capsule).is_err());
             drop(capsule);
@@ -187,15 +187,5 @@ mod tests {
             drop(source);
             assert_eq!(frees.load(Ordering::SeqCst), 1);
         });
-    }
-}
-
-/// The newest DLPack version that we read.
-pub fn newest_version(py: Python<'_>) -> Bound<'_, PyAny> {
-    static VERSION: PyOnceLock<Py<PyTuple>> = PyOnceLock::new();
-    let make = || PyTuple::new(py, [1, 3]).map(Bound::unbind);
-    match VERSION.get_or_try_init(py, make) {
-        Ok(version) => version.bind(py).clone().into_any(),
-        Err(_) => py.None().into_bound(py),
     }
 }

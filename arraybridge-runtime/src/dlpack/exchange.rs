@@ -14,6 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use super::Invalid;
+use super::capsule::buffer_error;
 use crate::memory::source::{Owner, Slot};
 use crate::memory::view::View;
 
@@ -72,9 +73,7 @@ impl Exchange {
             if export(data.as_ptr().cast(), &mut tensor) != 0 {
                 return Err(PyErr::fetch(data.py()));
             }
-            let invalid =
-                |error: dlpark::dlpack::FromRawError| PyBufferError::new_err(error.to_string());
-            Managed::from_raw(tensor).map_err(invalid)
+            Managed::from_raw(tensor).map_err(buffer_error)
         }
     }
 
@@ -147,11 +146,7 @@ impl Exchange {
             TensorRef::from_raw(&tensor)
                 .map_err(Invalid::from)
                 .and_then(|checked| super::describe_in(&checked, view))
-                .and_then(|()| match tensor.data.is_null() && !view.is_empty() {
-                    true => Err(Invalid::NullData),
-                    false => Ok(()),
-                })
-                .map_err(|error| PyBufferError::new_err(error.to_string()))
+                .map_err(buffer_error)
         }
     }
 

@@ -62,9 +62,6 @@ pub fn describe<M: ManagedTensorBase>(tensor: &Managed<M>) -> Result<View, Inval
     let mut view = View::default();
     let checked = tensor.validate()?;
     describe_in(&checked, &mut view)?;
-    if checked.data_ptr().is_null() && !view.is_empty() {
-        return Err(Invalid::NullData);
-    }
     view.restrict(tensor.flags().contains(dlpark::DlpackFlags::READ_ONLY));
     Ok(view)
 }
@@ -107,12 +104,11 @@ fn dtype(checked: &TensorRef<'_>) -> Result<DType, Invalid> {
     })
 }
 
-/// Describes the tensor of a checked descriptor in place. The caller checks that the data pointer is not
-/// null.
+/// Describes the tensor of a checked descriptor in place.
 ///
 /// # Errors
 ///
-/// [`Invalid`] for an unknown element type, and for strides that overflow.
+/// [`Invalid`] for an unknown element type, strides that overflow, and elements without an address.
 #[inline]
 fn describe_in(checked: &TensorRef<'_>, view: &mut View) -> Result<(), Invalid> {
     let dtype = dtype(checked)?;
@@ -144,7 +140,10 @@ fn describe_in(checked: &TensorRef<'_>, view: &mut View) -> Result<(), Invalid> 
         let data = data.wrapping_add(checked.byte_offset() as usize);
         view.set_elements(data, dtype, checked.device());
     }
-    Ok(())
+    match checked.data_ptr().is_null() && !view.is_empty() {
+        true => Err(Invalid::NullData),
+        false => Ok(()),
+    }
 }
 
 /// The raw descriptor of a checked tensor.

@@ -4,7 +4,7 @@ use dlpark::ffi::DLDeviceType;
 use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::prelude::*;
 
-use super::{capsule, managed};
+use super::managed;
 use crate::memory::source::{SharedSource, Source};
 
 /// Host memory with the methods of the DLPack protocol, for the `from_dlpack` functions of frameworks.
@@ -43,9 +43,9 @@ impl Producer {
         }
         let source = self.0.source();
         if max_version.is_some_and(|(major, _)| major >= 1) {
-            capsule::give(py, source.hand_over(managed::versioned))
+            source.hand_over(managed::versioned).into_pyobject(py)
         } else {
-            capsule::give(py, source.hand_over(managed::legacy))
+            source.hand_over(managed::legacy).into_pyobject(py)
         }
     }
 

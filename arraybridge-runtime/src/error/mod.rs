@@ -7,6 +7,7 @@ mod conversion;
 pub use conversion::{ConversionError, Failure};
 
 pub use crate::host::buffer::AllocError;
+use crate::host::cast::CastError;
 
 /// Any error of this crate. A feature of the crate can add variants.
 #[derive(Debug, thiserror::Error)]
@@ -52,6 +53,12 @@ pub enum Error {
     #[cfg(feature = "python")]
     #[error(transparent)]
     Python(#[from] pyo3::PyErr),
+}
+
+impl From<CastError> for Error {
+    fn from(error: CastError) -> Error {
+        Error::Value(error.to_string())
+    }
 }
 
 /// A result with this crate's error.

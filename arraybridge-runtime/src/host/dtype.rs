@@ -161,6 +161,14 @@ impl DType {
         }
     }
 
+    /// The size of the real numbers that an element consists of, in bytes: half of a complex number.
+    pub const fn part_size(self) -> usize {
+        match self.kind() {
+            Kind::Complex => self.size() / 2,
+            _ => self.size(),
+        }
+    }
+
     /// The type of the parts of a complex number.
     fn part(self) -> Option<DType> {
         match self {

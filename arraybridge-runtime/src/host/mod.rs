@@ -14,4 +14,4 @@ pub mod parallel;
 #[cfg(target_arch = "x86_64")]
 mod processor;
 pub mod vectors;
-mod walk;
+pub mod walk;

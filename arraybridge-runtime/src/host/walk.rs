@@ -4,6 +4,49 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
+use super::dtype::DType;
+
+/// A strided array in host memory.
+#[derive(Clone, Copy, Debug)]
+pub struct StridedArray<'a> {
+    /// The address of the element at index zero, which need not be aligned.
+    pub data: *const u8,
+    /// The length of each axis.
+    pub shape: &'a [usize],
+    /// The bytes from one element to the next along each axis.
+    pub strides: &'a [isize],
+    /// The element type.
+    pub dtype: DType,
+    /// True if the bytes of each number are in the opposite of the machine's order.
+    pub swapped: bool,
+}
+
+/// The pointers of an operation whose parts run on several threads.
+#[derive(Clone, Copy)]
+pub(super) struct Pointers {
+    pub dst: *mut u8,
+    pub src: *const u8,
+}
+
+// SAFETY: the threads read memory that nobody writes to, and write to parts that do not overlap.
+unsafe impl Send for Pointers {}
+// SAFETY: the threads read memory that nobody writes to, and write to parts that do not overlap.
+unsafe impl Sync for Pointers {}
+
+impl Pointers {
+    /// The pointers this many bytes further. A closure that calls this captures the pair, which is `Sync`, and not
+    /// its fields.
+    ///
+    /// # Safety
+    ///
+    /// The places are inside both arrays, or at their ends.
+    #[inline(always)]
+    pub unsafe fn at(&self, dst: usize, src: isize) -> Pointers {
+        // SAFETY: as the caller promises.
+        unsafe { Pointers { dst: self.dst.add(dst), src: self.src.offset(src) } }
+    }
+}
+
 /// An axis: its length, its stride in the source in bytes, and in the target in elements.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Axis {
@@ -134,19 +177,23 @@ impl Planes {
     }
 }
 
-/// The place where a tile of a plane begins.
+/// The place of a tile in its plane.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Corner {
+pub(super) struct TilePlace {
     /// The offset in the source, in bytes.
     pub src: isize,
     /// The offset in the target, in elements.
     pub dst: usize,
-    pub col: usize,
+    /// The columns before those of the tile, and its own.
+    pub before: usize,
+    pub cols: usize,
+    /// True if no columns come after those of the tile.
+    pub is_last: bool,
 }
 
 impl Plane {
     /// Calls `f` for tiles of at most `rows` by `cols`, one row of tiles after the other, each from left to right.
-    pub fn tiles(&self, (rows, cols): (usize, usize), mut f: impl FnMut(&Plane, Corner)) {
+    pub fn tiles(&self, (rows, cols): (usize, usize), mut f: impl FnMut(&Plane, TilePlace)) {
         for row in (0..self.rows.len).step_by(rows) {
             for col in (0..self.cols.len).step_by(cols) {
                 let mut tile = *self;
@@ -154,7 +201,8 @@ impl Plane {
                 tile.cols.len = cols.min(self.cols.len - col);
                 let src = row as isize * self.rows.src + col as isize * self.cols.src;
                 let dst = row * self.rows.dst + col * self.cols.dst;
-                f(&tile, Corner { src, dst, col });
+                let (cols, is_last) = (tile.cols.len, col + tile.cols.len == self.cols.len);
+                f(&tile, TilePlace { src, dst, before: col, cols, is_last });
             }
         }
     }

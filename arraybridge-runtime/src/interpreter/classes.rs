@@ -15,9 +15,9 @@ const MOST_CLASSES: usize = 1024;
 type Known<T> = HashMap<usize, (T, Py<PyType>)>;
 
 /// One answer for each class.
-pub struct ClassCache<T>(Mutex<State<T>>);
+pub struct ClassCache<T>(Mutex<Answers<T>>);
 
-struct State<T> {
+struct Answers<T> {
     known: Option<Known<T>>,
     /// The number of times that all answers were forgotten.
     cleared: usize,
@@ -26,7 +26,7 @@ struct State<T> {
 impl<T: Copy> ClassCache<T> {
     /// An empty cache.
     pub const fn new() -> ClassCache<T> {
-        ClassCache(Mutex::new(State { known: None, cleared: 0 }))
+        ClassCache(Mutex::new(Answers { known: None, cleared: 0 }))
     }
 
     /// The answer for a class, which `examine` finds out the first time.
@@ -71,7 +71,7 @@ impl<T: Copy> ClassCache<T> {
         drop(known);
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
+    fn lock(&self) -> MutexGuard<'_, Answers<T>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -136,8 +136,10 @@ struct Served<C>(PhantomData<C>);
 impl<C: Vectorcall> MethodDef<fastcall_cfunction_with_keywords::Func> for Served<C> {
     const METH: fastcall_cfunction_with_keywords::Func = |py, callable, args, nargsf, names| {
         // SAFETY: `vectorcall`, the only user, passes on what Python calls it with.
-        unsafe { called(py, callable, args, nargsf.cast_unsigned(), names, C::call) }
-            .map(Bound::into_ptr)
+        unsafe {
+            let given = Given::of_call(py, args, nargsf.cast_unsigned(), names);
+            called(py, callable, &given, C::call).map(Bound::into_ptr)
+        }
     };
 }
 
@@ -155,7 +157,11 @@ pub unsafe fn serve<C: Vectorcall>(
 ) -> *mut ffi::PyObject {
     let attached = |py: Python<'_>| {
         // SAFETY: the caller vouches for the arguments.
-        match unsafe { called(py, callable, args, nargsf, names, body) } {
+        let result = unsafe {
+            let given = Given::of_call(py, args, nargsf, names);
+            called(py, callable, &given, body)
+        };
+        match result {
             Ok(result) => result.into_ptr(),
             Err(error) => {
                 error.restore(py);
@@ -176,21 +182,14 @@ pub unsafe fn serve<C: Vectorcall>(
 unsafe fn called<'py, C: Vectorcall>(
     py: Python<'py>,
     callable: *mut ffi::PyObject,
-    args: *const *mut ffi::PyObject,
-    nargsf: usize,
-    names: *mut ffi::PyObject,
+    given: &Given<'_, 'py>,
     body: impl FnOnce(&Bound<'py, C>, &Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     park::rather_than_end(py);
     let call = || {
-        // SAFETY: the callable is an object of the class, and Python passes the names as a tuple or as null.
-        // It keeps all arguments alive during the call.
-        unsafe {
-            let object = Borrowed::from_ptr(py, callable).cast_unchecked();
-            let names =
-                Borrowed::from_ptr_or_opt(py, names).map(|names| names.cast_unchecked::<PyTuple>());
-            body(&object, &Given { args, nargsf, names })
-        }
+        // SAFETY: the callable is an object of the class.
+        let object = unsafe { Borrowed::from_ptr(py, callable).cast_unchecked() };
+        body(&object, given)
     };
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
         // SAFETY: the caller keeps the callable alive.
@@ -217,18 +216,23 @@ impl<'a, 'py> Given<'a, 'py> {
         Given { args: args.as_ptr().cast(), nargsf, names: Some(names.as_borrowed()) }
     }
 
-    /// The positional arguments of a call by vectorcall without keyword arguments.
+    /// The arguments of a call by vectorcall.
     ///
     /// # Safety
     ///
-    /// They are those that Python passes, and live as long as `'a`.
+    /// They are those that Python passes, with the names as a tuple or null, and live as long as `'a`.
     #[inline]
-    pub unsafe fn positional_only(
-        _: Python<'py>,
+    pub unsafe fn of_call(
+        py: Python<'py>,
         args: *const *mut ffi::PyObject,
         nargsf: usize,
+        names: *mut ffi::PyObject,
     ) -> Given<'a, 'py> {
-        Given { args, nargsf, names: None }
+        // SAFETY: as the caller promises.
+        let names = unsafe { Borrowed::from_ptr_or_opt(py, names) };
+        // SAFETY: the names are a tuple.
+        let names = names.map(|names| unsafe { names.cast_unchecked() });
+        Given { args, nargsf, names }
     }
 
     /// The number of positional arguments.

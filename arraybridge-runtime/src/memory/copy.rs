@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::host::buffer::HostBuffer;
-use crate::host::cast::{CastReport, Scaling, StridedArray, cast_strided};
+use crate::host::cast::{Cast, CastReport, Scaling, cast_strided};
 use crate::host::dtype::DType;
 use crate::host::parallel::Threads;
 use crate::host::{copy, layout};
@@ -30,11 +30,11 @@ pub fn cast_to_buffer(
     expect_host(view)?;
     let mut buffer = buffer_for(view.shape(), dtype)?;
     let threads = threads(buffer.len().max(view.nbytes()));
-    let source = strided(view);
+    let cast = Cast { dtype, scaling, threads };
     // SAFETY: the buffer is new and has room for the result. The view's owner keeps its memory alive, and
     // that nobody writes to it meanwhile is assumed.
-    let report = unsafe { cast_strided(buffer.as_mut_ptr(), dtype, source, scaling, threads) };
-    Ok((buffer, report.map_err(|error| Error::Value(error.to_string()))?))
+    let report = unsafe { cast_strided(buffer.as_mut_ptr(), view.elements(), cast) };
+    Ok((buffer, report?))
 }
 
 /// Copies a host array into a new buffer, contiguous and in the machine's byte order.
@@ -48,13 +48,9 @@ pub fn copy_to_buffer(view: &View) -> Result<HostBuffer> {
     expect_host(view)?;
     let mut buffer = buffer_for(view.shape(), view.dtype())?;
     let threads = threads(buffer.len());
-    let (shape, strides, size) = (view.shape(), view.strides(), view.dtype().size());
     // SAFETY: the buffer is new and has room for the copy. The view's owner keeps its memory alive, and
     // that nobody writes to it meanwhile is assumed.
-    unsafe {
-        let to = buffer.as_mut_ptr();
-        copy::gather(to, view.data(), shape, strides, size, view.swap_unit(), threads);
-    }
+    unsafe { copy::gather(buffer.as_mut_ptr(), view.elements(), threads) };
     Ok(buffer)
 }
 
@@ -70,18 +66,7 @@ pub fn count_rounded(view: &View, dtype: DType) -> Result<u64> {
     expect_host(view)?;
     let threads = threads(view.nbytes());
     // SAFETY: the view's owner keeps its memory alive, and that nobody writes to it meanwhile is assumed.
-    let count = unsafe { crate::host::cast::count_rounded(strided(view), dtype, threads) };
-    count.map_err(|error| Error::Value(error.to_string()))
-}
-
-fn strided(view: &View) -> StridedArray<'_> {
-    StridedArray {
-        data: view.data(),
-        shape: view.shape(),
-        strides: view.strides(),
-        dtype: view.dtype(),
-        swap: view.swap_unit(),
-    }
+    Ok(unsafe { crate::host::cast::count_rounded(view.elements(), dtype, threads) }?)
 }
 
 fn expect_host(view: &View) -> Result<()> {

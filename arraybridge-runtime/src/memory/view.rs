@@ -1,11 +1,14 @@
 //! The description of an array's memory.
 
+use std::ops::Range;
+
 use dlpark::ffi::{DLDevice, DLDeviceType};
 
-use crate::host::dtype::{DType, Kind};
+use crate::host::dtype::DType;
 use crate::host::layout;
 pub use crate::host::layout::Dims;
 use crate::host::layout::{Strides, set_contiguous_strides};
+use crate::host::walk::StridedArray;
 
 /// The place and the layout of an array's elements.
 ///
@@ -138,13 +141,25 @@ impl View {
     /// # Panics
     ///
     /// Panics if there is no such part.
-    pub(super) fn part(&self, axis: usize, start: usize, stop: usize) -> View {
+    pub fn part(&self, axis: usize, start: usize, stop: usize) -> View {
         assert!(start <= stop && stop <= self.shape[axis], "a part is inside its array");
         // Without elements there is no memory to stay in.
         let offset = self.strides[axis].wrapping_mul(start as isize);
         let (mut shape, strides) = (self.shape.clone(), self.strides.clone());
         shape[axis] = stop - start;
         View { data: self.data.wrapping_offset(offset), shape, strides, ..*self }
+    }
+
+    /// The part in a range along each of some axes.
+    ///
+    /// # Panics
+    ///
+    /// Panics if there is no such part.
+    pub fn region(&self, ranges: impl IntoIterator<Item = (usize, Range<usize>)>) -> View {
+        let part = |view: View, (axis, range): (usize, Range<usize>)| {
+            view.part(axis, range.start, range.end)
+        };
+        ranges.into_iter().fold(self.clone(), part)
     }
 
     /// The part at an index of the first axis.
@@ -248,11 +263,10 @@ impl View {
         self.len() * self.dtype.size()
     }
 
-    /// The number of bytes to reverse at a time if the elements are byte-swapped. A complex number
-    /// consists of two real ones.
-    pub fn swap_unit(&self) -> Option<usize> {
-        let halves = if self.dtype.kind() == Kind::Complex { 2 } else { 1 };
-        self.swapped.then_some(self.dtype.size() / halves)
+    /// The elements in host memory, for a copy or a cast.
+    pub fn elements(&self) -> StridedArray<'_> {
+        let View { data, dtype, shape, strides, swapped, .. } = self;
+        StridedArray { data: *data, shape, strides, dtype: *dtype, swapped: *swapped }
     }
 
     /// The narrowest class of layouts that the strides belong to.
@@ -263,10 +277,7 @@ impl View {
     /// Returns whether the address and the strides are multiples of the element's size, or of half
     /// of it for complex numbers.
     pub fn is_aligned(&self) -> bool {
-        let unit = match self.dtype.kind() {
-            Kind::Complex => self.dtype.size() / 2,
-            _ => self.dtype.size(),
-        };
+        let unit = self.dtype.part_size();
         is_multiple(self.data as usize, unit) && self.has_strides_of(unit)
     }
 

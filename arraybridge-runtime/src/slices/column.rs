@@ -6,7 +6,6 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
 use super::check::Along;
-use super::fill::{clear_rows, fill_row};
 use super::join::{Joiner, ToJoin, common_dtype, join, stack_alike};
 use super::whole::Whole;
 use super::{Merge, as_arrays};
@@ -15,7 +14,7 @@ use crate::framework::detect::{self, Class, Role};
 use crate::framework::device::Placement;
 use crate::framework::shape;
 use crate::framework::spec::Framework;
-use crate::host::cast::{CastReport, Scaling};
+use crate::host::cast::CastReport;
 use crate::host::vectors;
 use crate::interpreter::error::{Error, Result};
 use crate::memory::view::Dims;
@@ -31,6 +30,19 @@ pub(super) enum Images {
     None,
 }
 
+impl Images {
+    /// Returns whether an item is stacked, as far as it alone can tell.
+    fn hold(&self, item: &Bound<'_, PyAny>) -> bool {
+        match self {
+            Images::All => true,
+            Images::Shape(shape) => {
+                detect::class_of(item).is_some() && shape::of(item).as_ref() == Some(shape)
+            }
+            Images::None => false,
+        }
+    }
+}
+
 /// The results of a function for all slices, or an element of each of them.
 pub(super) struct Column<'a, 'py> {
     py: Python<'py>,
@@ -39,7 +51,7 @@ pub(super) struct Column<'a, 'py> {
     target: Option<(&'static Framework, Placement)>,
     policy: Option<StackPolicy<'a, 'py>>,
     /// The stack, as long as every item could be copied to it.
-    stack: Option<FilledStack<'py>>,
+    stack: Option<FilledStack<'a, 'py>>,
     /// All items otherwise.
     items: Vec<Bound<'py, PyAny>>,
     /// True if items were copied to a stack that was given up. The next ones are copied too: the
@@ -54,9 +66,9 @@ pub(super) struct Column<'a, 'py> {
 const PENDING_PART: usize = 8;
 
 /// A stack in host memory, and what is known about its slices.
-struct FilledStack<'py> {
+struct FilledStack<'a, 'py> {
     /// Its dtype of the results is the one to which NumPy promotes those of the slices.
-    whole: Whole<'py>,
+    whole: Whole<'a, 'py>,
     /// The number of slices that are there.
     filled: usize,
 }
@@ -130,22 +142,9 @@ impl<'a, 'py> Column<'a, 'py> {
     pub fn merge(mut self) -> Result<Bound<'py, PyAny>> {
         self.take_in(0)?;
         if let Some(stack) = self.stack.take() {
-            if let Some(policy) = &self.policy {
-                let Whole { join, from, .. } = &stack.whole;
-                policy.warn(join.loaded, *from, stack.whole.dtype())?;
-            }
             return stack.whole.finish();
         }
-        let are_images = |shape: &Dims<usize>| {
-            self.items.iter().all(|item| {
-                detect::class_of(item).is_some() && shape::of(item).as_ref() == Some(shape)
-            })
-        };
-        let is_stacked = match &self.images {
-            Images::All => true,
-            Images::Shape(shape) => are_images(shape),
-            Images::None => false,
-        };
+        let is_stacked = self.items.iter().all(|item| self.images.hold(item));
         match self.items.iter().find_map(detect::class_of).filter(|_| is_stacked) {
             Some(class) => {
                 let (target, placement) = self.target.unwrap_or((class.framework, Placement::Auto));
@@ -161,12 +160,10 @@ impl<'a, 'py> Column<'a, 'py> {
 
     /// Copies an item to the stack; false if it has to be kept as it is.
     fn copy(&mut self, item: &Bound<'py, PyAny>) -> Result<bool> {
-        let is_stacked = match &self.images {
-            Images::All => true,
-            Images::Shape(shape) => shape::of(item).as_ref() == Some(shape),
-            Images::None => false,
-        };
-        let Some(class) = detect::class_of(item).filter(|_| is_stacked) else { return Ok(false) };
+        let Some(class) = detect::class_of(item) else { return Ok(false) };
+        if !self.images.hold(item) {
+            return Ok(false);
+        }
         let join = match &self.stack {
             Some(stack) => stack.whole.join,
             None => {
@@ -185,10 +182,10 @@ impl<'a, 'py> Column<'a, 'py> {
         };
         let stack = self.stack.insert(stack);
         stack.check_shape(item, &opened)?;
-        if !stack.admits(self.py, &opened, self.policy.as_ref())? {
+        if !stack.admits(self.py, &opened)? {
             return Ok(false);
         }
-        stack.push(item, &opened, self.policy.as_mut())?;
+        stack.push(item, &opened)?;
         Ok(true)
     }
 
@@ -198,12 +195,12 @@ impl<'a, 'py> Column<'a, 'py> {
         join: Joiner<'py>,
         item: &Bound<'py, PyAny>,
         first: &Opened,
-    ) -> Result<FilledStack<'py>> {
+    ) -> Result<FilledStack<'a, 'py>> {
         let view = first.source.view();
         let mut shape = Dims::from_slice(view.shape());
         shape.insert(0, self.count);
         // SAFETY: the slices are written before the stack is finished, or what is not there is cleared.
-        let whole = unsafe { Whole::new(join, item, view.dtype(), shape, self.policy.as_ref())? };
+        let whole = unsafe { Whole::new(join, item, view.dtype(), shape, self.policy)? };
         Ok(FilledStack { whole, filled: 0 })
     }
 
@@ -211,8 +208,8 @@ impl<'a, 'py> Column<'a, 'py> {
     fn unstacked(&mut self) -> Result<Vec<Bound<'py, PyAny>>> {
         let Some(mut stack) = self.stack.take() else { return Ok(Vec::new()) };
         let filled = stack.filled;
-        clear_rows(stack.whole.memory(), filled);
-        let array = stack.whole.finish()?;
+        stack.whole.clear_rows(filled);
+        let array = stack.whole.make()?;
         (0..filled).map(|index| Ok(array.get_item(index)?)).collect()
     }
 }
@@ -230,7 +227,7 @@ fn kept(item: Bound<'_, PyAny>) -> Result<Bound<'_, PyAny>> {
     }
 }
 
-impl<'py> FilledStack<'py> {
+impl<'py> FilledStack<'_, 'py> {
     fn check_shape(&self, item: &Bound<'py, PyAny>, opened: &Opened) -> Result<()> {
         let shape = &self.whole.opened.source.view().shape()[1..];
         if shape == opened.source.view().shape() {
@@ -245,20 +242,13 @@ impl<'py> FilledStack<'py> {
     }
 
     /// Returns whether an array of another dtype than the slices before can be copied to the stack.
-    fn admits(
-        &mut self,
-        py: Python<'py>,
-        opened: &Opened,
-        policy: Option<&StackPolicy<'_, 'py>>,
-    ) -> Result<bool> {
+    fn admits(&mut self, py: Python<'py>, opened: &Opened) -> Result<bool> {
         let (dtype, before) = (opened.source.view().dtype(), self.whole.from);
         if dtype == before {
             return Ok(true);
         }
         let (from, now) = (common_dtype(py, vec![before, dtype])?, self.whole.dtype());
-        let (loaded, whole) = (self.whole.join.loaded, self.whole.opened.source.view());
-        let to = policy.map_or(Ok(None), |policy| policy.dtype(loaded, from, whole.shape()))?;
-        if to.unwrap_or(from) == now {
+        if self.whole.is_made_of(from)? {
             self.whole.from = from;
             return Ok(true);
         }
@@ -271,24 +261,13 @@ impl<'py> FilledStack<'py> {
         )))
     }
 
-    fn push(
-        &mut self,
-        item: &Bound<'py, PyAny>,
-        opened: &Opened,
-        policy: Option<&mut StackPolicy<'_, 'py>>,
-    ) -> Result<()> {
-        let scaling = policy.as_ref().map_or(Scaling::Clamp, |policy| policy.scaling());
-        let (py, row, source) = (item.py(), self.filled, &opened.source);
+    fn push(&mut self, item: &Bound<'py, PyAny>, opened: &Opened) -> Result<()> {
+        let (row, source) = (self.filled, &opened.source);
         let lost = match self.whole.write_by_framework(row, item, opened) {
             true => CastReport::default(),
-            false => fill_row(py, self.whole.memory(), row, source, scaling)
-                .map_err(|error| Error::Value(error.to_string()))?,
+            false => self.whole.fill_row(row, source, self.whole.scaling())?,
         };
-        if let Some(policy) = policy {
-            let whole = self.whole.opened.source.view();
-            let elements = Some(whole.len()).filter(|_| whole.dtype() != self.whole.from);
-            policy.count(py, (source, &whole.slice(row)), lost, elements)?;
-        }
+        self.whole.count(source, &self.whole.opened.source.view().slice(row), lost)?;
         self.filled += 1;
         Ok(())
     }

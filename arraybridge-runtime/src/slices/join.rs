@@ -494,8 +494,7 @@ impl<'py> Joiner<'py> {
         let source = unsafe { allocate(joined_shape(&views, along), dtype)? };
         let mut joined = Opened { source, private: true };
         self.admit(&joined)?;
-        fill(py, &mut joined.source, opened, along)
-            .map_err(|error| Error::Value(error.to_string()))?;
+        fill(py, &mut joined.source, opened, along)?;
         self.make_array(joined, device, &self.commitment(first)?)
     }
 

@@ -2,13 +2,10 @@
 
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyModule, PyTuple};
+use pyo3::types::PyModule;
 
-use super::layout::Layout;
-use super::stack::{Stack, VisitSlice};
 use crate::framework::detect;
 use crate::interpreter::error::Result;
-use crate::memory::view::Dims;
 
 /// The module that knows these objects.
 ///
@@ -95,53 +92,4 @@ pub fn chunks<'py>(
     out: Option<&Bound<'py, PyAny>>,
 ) -> Result<Vec<usize>> {
     Ok(module(read.py())?.call_method1("chunks", (read, out))?.extract()?)
-}
-
-/// The slices of an array that is read one by one.
-pub struct LazyStack<'a, 'py> {
-    lazy: &'a Bound<'py, PyAny>,
-    layout: &'a Layout,
-    lengths: Dims<usize>,
-    slice: Dims<usize>,
-}
-
-impl<'a, 'py> LazyStack<'a, 'py> {
-    /// The slices of an object. The shape has the axes that count slices first.
-    pub fn new(
-        lazy: &'a Bound<'py, PyAny>,
-        layout: &'a Layout,
-        shape: &[usize],
-    ) -> LazyStack<'a, 'py> {
-        let (lengths, slice) = shape.split_at(layout.leading.len());
-        LazyStack { lazy, layout, lengths: lengths.into(), slice: slice.into() }
-    }
-}
-
-impl<'py> Stack<'py> for LazyStack<'_, 'py> {
-    fn py(&self) -> Python<'py> {
-        self.lazy.py()
-    }
-
-    fn lengths(&self) -> &[usize] {
-        &self.lengths
-    }
-
-    fn slice_shape(&self) -> Option<Dims<usize>> {
-        Some(self.slice.clone())
-    }
-
-    fn each(&self, visit: &mut VisitSlice<'_, 'py>) -> Result<()> {
-        for flat in 0..self.lengths.iter().product() {
-            // A function without Python frames does not look for an interrupt.
-            self.py().check_signals()?;
-            let mut rest: usize = flat;
-            let mut position: Dims<usize> = self.lengths.clone();
-            for (at, length) in position.iter_mut().zip(&self.lengths).rev() {
-                (*at, rest) = (rest % length, rest / length);
-            }
-            let index = self.layout.index(self.py(), &position, self.layout.axes);
-            visit(&position, read(self.lazy, PyTuple::new(self.py(), index)?.as_any())?)?;
-        }
-        Ok(())
-    }
 }

@@ -47,7 +47,7 @@ use join::{ToJoin, join, stack_alike};
 pub use layout::Layout;
 pub use mosaic::Mosaic;
 pub use out::{Sink, is_nothing, written};
-pub use stack::{Leading, Stack, leading_axes};
+pub use stack::{Stack, leading_axes};
 use unstack::{OnHost, Slices};
 
 /// Returns whether an array is a single slice.
@@ -192,7 +192,7 @@ pub fn stack<'py>(
 /// [`Error::Value`] when the stack has no slices, and when the results differ in shape
 /// or number; what the function raises.
 pub fn process<'py>(
-    stack: &dyn Stack<'py>,
+    stack: &Stack<'_, 'py>,
     merge: &Merge<'_, 'py>,
     call: &mut SliceCall<'_, 'py>,
 ) -> Result<Bound<'py, PyAny>> {

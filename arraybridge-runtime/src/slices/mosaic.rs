@@ -3,7 +3,6 @@
 use pyo3::prelude::*;
 
 use super::check::Along;
-use super::fill::fill_region;
 use super::grid::Span;
 use super::join::Joiner;
 use super::whole::Whole;
@@ -21,8 +20,7 @@ use crate::policy::StackPolicy;
 /// An array in host memory, with the tiles that have come so far. They are copied to their places, and not
 /// kept.
 pub struct Mosaic<'a, 'py> {
-    whole: Whole<'py>,
-    policy: Option<StackPolicy<'a, 'py>>,
+    whole: Whole<'a, 'py>,
     /// The number of elements that are there.
     filled: usize,
 }
@@ -55,9 +53,9 @@ impl<'a, 'py> Mosaic<'a, 'py> {
             return Ok(None);
         }
         // SAFETY: `finish` asserts that the tiles were written.
-        let whole = unsafe { Whole::new(join, first, view.dtype(), shape, policy.as_ref()) };
+        let whole = unsafe { Whole::new(join, first, view.dtype(), shape, policy) };
         match whole {
-            Ok(whole) => Ok(Some(Mosaic { whole, policy, filled: 0 })),
+            Ok(whole) => Ok(Some(Mosaic { whole, filled: 0 })),
             Err(Error::Memory(_)) => Ok(None),
             Err(error) => Err(error),
         }
@@ -94,8 +92,7 @@ impl<'a, 'py> Mosaic<'a, 'py> {
         let mut starts: Dims<usize> = whole.shape().iter().map(|_| 0).collect();
         spans.iter().for_each(|span| starts[span.axis] = span.kept.start);
         let kept = self.kept(opened.source, spans)?;
-        fill_region(self.whole.join.loaded.py(), self.whole.memory(), &kept, &starts)
-            .map_err(|error| Error::Value(error.to_string()))?;
+        self.whole.fill_region(&kept, &starts)?;
         self.filled += kept.view().len();
         Ok(true)
     }
@@ -103,13 +100,9 @@ impl<'a, 'py> Mosaic<'a, 'py> {
     /// Returns whether tiles of another dtype become like those before by the policy, with the values that they
     /// would have if the whole was cast.
     fn becomes_alike(&self, dtype: DType) -> Result<bool> {
-        let Whole { join, from, .. } = &self.whole;
-        let scales = |scaling| scaling == Scaling::Clamp || dtype.kind() == from.kind();
-        let policy = self.policy.as_ref().filter(|policy| scales(policy.scaling()));
-        let Some(policy) = policy else { return Ok(false) };
-        let shape = self.whole.opened.source.view().shape();
-        let to = policy.dtype(join.loaded, dtype, shape)?;
-        Ok(to.unwrap_or(dtype) == self.whole.dtype())
+        let (scaling, from) = (self.whole.scaling(), self.whole.from);
+        let scales = scaling == Scaling::Clamp || dtype.kind() == from.kind();
+        Ok(scales && self.whole.is_made_of(dtype)?)
     }
 
     /// Returns whether the policy has cast what is there.
@@ -123,12 +116,11 @@ impl<'a, 'py> Mosaic<'a, 'py> {
         let is_whole = spans.iter().all(Span::is_kept);
         let trims = || spans.iter().map(|span| (span.axis, span.trim()));
         let kept = if is_whole { tile } else { SharedSource::from(tile).region(trims()) };
-        let elements = self.whole.opened.source.view().len();
-        let Some(policy) = self.policy.as_mut().filter(|_| to != from) else {
+        if to == from {
             return Ok(kept);
-        };
-        let (cast, lost) = cast::cast(py, &kept, to, policy.scaling())?;
-        policy.count(py, (&kept, cast.view()), lost, Some(elements))?;
+        }
+        let (cast, lost) = cast::cast(py, &kept, to, self.whole.scaling())?;
+        self.whole.count(&kept, cast.view(), lost)?;
         Ok(cast)
     }
 
@@ -143,11 +135,7 @@ impl<'a, 'py> Mosaic<'a, 'py> {
     ///
     /// Panics if an element has not come: its memory has no value.
     pub fn finish(self, below: Option<(usize, usize)>) -> Result<Bound<'py, PyAny>> {
-        let Mosaic { mut whole, policy, filled } = self;
-        let (to, from) = (whole.dtype(), whole.from);
-        if let Some(policy) = policy {
-            policy.warn(whole.join.loaded, from, to)?;
-        }
+        let Mosaic { mut whole, filled } = self;
         if let Some((axis, end)) = below {
             let source = SharedSource::from(whole.opened.source).region([(axis, 0..end)]);
             whole.opened = Opened { source, private: false };

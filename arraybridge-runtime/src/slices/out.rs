@@ -8,6 +8,7 @@ use pyo3::types::{PyList, PySlice, PyTuple};
 
 use super::layout::Layout;
 use super::lazy;
+use super::stack::Stack;
 use crate::convert::{self, Request};
 use crate::framework::detect;
 use crate::framework::generated::MemoryType;
@@ -134,11 +135,11 @@ impl<'a, 'py> Sink<'a, 'py> {
     /// The errors of [`take`](Self::take) and [`write`](Self::write).
     pub fn write_slice(
         &self,
-        layout: &Layout,
-        lengths: &[usize],
+        stack: &Stack<'_, 'py>,
         position: &[usize],
         result: Bound<'py, PyAny>,
     ) -> Result<Bound<'py, PyAny>> {
+        let (layout, lengths) = (stack.layout(), stack.lengths());
         self.take(result, |array| {
             let shape = shape::of(array).unwrap_or_default();
             let axes = lengths.len() + shape.len();

@@ -1,8 +1,11 @@
 //! Stacks, and the visit of their slices.
 
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
 use super::check::{length_along, slice_count};
+use super::layout::Layout;
+use super::lazy;
 use super::unstack::Slices;
 use crate::framework::shape;
 use crate::interpreter::error::Result;
@@ -11,40 +14,88 @@ use crate::memory::view::Dims;
 /// Takes a slice, and its index along each leading axis.
 pub type VisitSlice<'a, 'py> = dyn FnMut(&[usize], Bound<'py, PyAny>) -> Result<()> + 'a;
 
-/// The slices of a stack: one for each position along its leading axes.
-pub trait Stack<'py> {
+/// The slices of an array: one for each position along its leading axes.
+pub struct Stack<'a, 'py> {
+    array: &'a Bound<'py, PyAny>,
+    /// The axes that count slices. In memory they are the first ones by now.
+    layout: &'a Layout,
+    lengths: Dims<usize>,
+    slice: Option<Dims<usize>>,
+    /// True if the array is read slice by slice.
+    is_lazy: bool,
+}
+
+impl<'a, 'py> Stack<'a, 'py> {
+    /// The slices of an array in memory, whose first axes count them.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`length_along`].
+    pub fn leading(array: &'a Bound<'py, PyAny>, layout: &'a Layout) -> Result<Stack<'a, 'py>> {
+        let leading = layout.leading.len();
+        let length = |axis| length_along(array, axis);
+        let lengths = (0..leading).map(length).collect::<Result<_>>()?;
+        let slice = shape::of(array).map(|shape| shape[leading..].into());
+        Ok(Stack { array, layout, lengths, slice, is_lazy: false })
+    }
+
+    /// The slices of an object that is read one by one. The shape has the axes that count slices first.
+    pub fn lazy(
+        lazy: &'a Bound<'py, PyAny>,
+        layout: &'a Layout,
+        shape: &[usize],
+    ) -> Stack<'a, 'py> {
+        let (lengths, slice) = shape.split_at(layout.leading.len());
+        let (lengths, slice) = (lengths.into(), Some(slice.into()));
+        Stack { array: lazy, layout, lengths, slice, is_lazy: true }
+    }
+
     /// Whose interpreter it is.
-    fn py(&self) -> Python<'py>;
+    pub fn py(&self) -> Python<'py> {
+        self.array.py()
+    }
+
+    /// The axes that count slices, and those of a slice.
+    pub fn layout(&self) -> &Layout {
+        self.layout
+    }
 
     /// The lengths of the leading axes.
-    fn lengths(&self) -> &[usize];
+    pub fn lengths(&self) -> &[usize] {
+        &self.lengths
+    }
 
     /// The shape of a slice; `None` if a trace does not know it.
-    fn slice_shape(&self) -> Option<Dims<usize>>;
+    pub fn slice_shape(&self) -> Option<Dims<usize>> {
+        self.slice.clone()
+    }
 
     /// Visits all slices in C order.
     ///
     /// # Errors
     ///
     /// Any exception that reading a slice raises, and what the visit returns.
-    fn each(&self, visit: &mut VisitSlice<'_, 'py>) -> Result<()>;
-}
+    pub fn each(&self, visit: &mut VisitSlice<'_, 'py>) -> Result<()> {
+        match self.is_lazy {
+            true => self.read_each(visit),
+            false => Stack::visit(self.array, &self.lengths, &mut Dims::new(), visit),
+        }
+    }
 
-/// An array whose first axes count slices.
-pub struct Leading<'a, 'py> {
-    array: &'a Bound<'py, PyAny>,
-    lengths: Dims<usize>,
-}
-
-impl<'a, 'py> Leading<'a, 'py> {
-    /// The slices along so many leading axes.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`length_along`].
-    pub fn new(array: &'a Bound<'py, PyAny>, leading: usize) -> Result<Leading<'a, 'py>> {
-        let length = |axis| length_along(array, axis);
-        Ok(Leading { array, lengths: (0..leading).map(length).collect::<Result<_>>()? })
+    fn read_each(&self, visit: &mut VisitSlice<'_, 'py>) -> Result<()> {
+        let layout = self.layout;
+        for flat in 0..self.lengths.iter().product() {
+            // A function without Python frames does not look for an interrupt.
+            self.py().check_signals()?;
+            let mut rest: usize = flat;
+            let mut position = self.lengths.clone();
+            for (at, length) in position.iter_mut().zip(&self.lengths).rev() {
+                (*at, rest) = (rest % length, rest / length);
+            }
+            let index = PyTuple::new(self.py(), layout.index(self.py(), &position, layout.axes))?;
+            visit(&position, lazy::read(self.array, index.as_any())?)?;
+        }
+        Ok(())
     }
 
     fn visit(
@@ -61,29 +112,11 @@ impl<'a, 'py> Leading<'a, 'py> {
             match rest.is_empty() {
                 // Nobody else keeps the slice.
                 true => visit(index, part?)?,
-                false => Leading::visit(&part?, rest, index, visit)?,
+                false => Stack::visit(&part?, rest, index, visit)?,
             }
             index.pop();
         }
         Ok(())
-    }
-}
-
-impl<'py> Stack<'py> for Leading<'_, 'py> {
-    fn py(&self) -> Python<'py> {
-        self.array.py()
-    }
-
-    fn lengths(&self) -> &[usize] {
-        &self.lengths
-    }
-
-    fn slice_shape(&self) -> Option<Dims<usize>> {
-        shape::of(self.array).map(|shape| shape[self.lengths.len()..].into())
-    }
-
-    fn each(&self, visit: &mut VisitSlice<'_, 'py>) -> Result<()> {
-        Leading::visit(self.array, &self.lengths, &mut Dims::new(), visit)
     }
 }
 

@@ -2,19 +2,21 @@
 
 use pyo3::prelude::*;
 
+use super::fill::fill_place;
 use super::join::{Joiner, allocate};
 use crate::convert::record::Record;
 use crate::convert::{self, Commitment, Opened, trace};
 use crate::framework::device::Device;
 use crate::framework::loaded;
 use crate::framework::spec::DType;
+use crate::host::cast::{CastReport, Scaling};
 use crate::interpreter::error::Result;
 use crate::memory::source::Source;
-use crate::memory::view::Dims;
+use crate::memory::view::{Dims, View};
 use crate::policy::StackPolicy;
 
 /// An array in host memory, and what is known about the results that it is made of.
-pub(super) struct Whole<'py> {
+pub(super) struct Whole<'a, 'py> {
     pub join: Joiner<'py>,
     pub device: Device,
     commitment: Commitment<'py>,
@@ -22,9 +24,10 @@ pub(super) struct Whole<'py> {
     pub opened: Opened,
     /// The dtype of the results.
     pub from: DType,
+    policy: Option<StackPolicy<'a, 'py>>,
 }
 
-impl<'py> Whole<'py> {
+impl<'a, 'py> Whole<'a, 'py> {
     /// Room for results like the first one, of this shape together.
     ///
     /// # Errors
@@ -40,12 +43,12 @@ impl<'py> Whole<'py> {
         first: &Bound<'py, PyAny>,
         from: DType,
         shape: Dims<usize>,
-        policy: Option<&StackPolicy<'_, 'py>>,
-    ) -> Result<Whole<'py>> {
+        policy: Option<StackPolicy<'a, 'py>>,
+    ) -> Result<Whole<'a, 'py>> {
         let py = join.loaded.py();
         let own = loaded::load(py, convert::class_of(first)?.framework)?;
         let device = join.device(own.device_of(first)?)?;
-        let to = match policy {
+        let to = match &policy {
             Some(policy) => policy.dtype(join.loaded, from, &shape)?,
             None => None,
         };
@@ -54,15 +57,91 @@ impl<'py> Whole<'py> {
         let opened = Opened { source, private: true };
         join.admit(&opened)?;
         let commitment = join.commitment(first)?;
-        Ok(Whole { join, device, commitment, opened, from })
+        Ok(Whole { join, device, commitment, opened, from, policy })
     }
 
     pub fn dtype(&self) -> DType {
         self.opened.source.view().dtype()
     }
 
-    pub fn memory(&mut self) -> &mut Source {
-        &mut self.opened.source
+    /// Returns whether results of a dtype become what is here by the policy.
+    pub fn is_made_of(&self, from: DType) -> Result<bool> {
+        let (loaded, view) = (self.join.loaded, self.opened.source.view());
+        let to = self.policy.map_or(Ok(None), |policy| policy.dtype(loaded, from, view.shape()))?;
+        Ok(to.unwrap_or(from) == view.dtype())
+    }
+
+    /// The way in which the policy casts floats to integers.
+    pub fn scaling(&self) -> Scaling {
+        self.policy.map_or(Scaling::Clamp, |policy| policy.scaling())
+    }
+
+    /// Counts what the cast of a result lost.
+    pub fn count(&mut self, result: &Source, cast: &View, lost: CastReport) -> Result<()> {
+        let view = self.opened.source.view();
+        let elements = Some(view.len()).filter(|_| view.dtype() != self.from);
+        let py = self.join.loaded.py();
+        self.policy
+            .as_mut()
+            .map_or(Ok(()), |policy| policy.count(py, (result, cast), lost, elements))
+    }
+
+    /// Copies an array to a region, which has its dtype and its axes. The region begins at these positions along the
+    /// axes.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`fill`](super::fill::fill).
+    ///
+    /// # Panics
+    ///
+    /// Panics if there is no such region.
+    pub fn fill_region(&mut self, array: &Source, starts: &[usize]) -> Result<()> {
+        let (whole, array) = (self.opened.source.view(), array.view());
+        assert!(array.dtype() == whole.dtype() && array.ndim() == whole.ndim());
+        let ranges = starts.iter().zip(array.shape()).map(|(start, len)| *start..start + len);
+        let place = whole.region(ranges.enumerate());
+        // SAFETY: both arrays are borrowed, and the place has the shape of the other. This array owns its memory and
+        // is borrowed mutably, so that nobody else reads or writes it and it does not overlap the other.
+        unsafe { fill_place(self.join.loaded.py(), &place, array, Scaling::Clamp) }.map(drop)
+    }
+
+    /// Writes an array to a row, cast to its dtype, and counts what was lost.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`fill`](super::fill::fill).
+    ///
+    /// # Panics
+    ///
+    /// Panics if there is no such row, or its shape is not that of the array.
+    pub fn fill_row(&mut self, row: usize, array: &Source, scaling: Scaling) -> Result<CastReport> {
+        let (place, array) = (self.opened.source.view().slice(row), array.view());
+        assert!(place.shape() == array.shape());
+        // SAFETY: both arrays are borrowed, and the place has the shape of the other. This array owns its memory and
+        // is borrowed mutably, and arrays that a framework had of its rows are gone, so that nobody else reads or
+        // writes it and it does not overlap the other.
+        unsafe { fill_place(self.join.loaded.py(), &place, array, scaling) }
+    }
+
+    /// Sets the rows from `row` on to zero.
+    pub fn clear_rows(&mut self, row: usize) {
+        let view = self.opened.source.view();
+        let rest = view.part(0, row, view.shape()[0]);
+        // SAFETY: this array owns its contiguous memory and is borrowed mutably; the rest is inside of it.
+        unsafe { rest.data().write_bytes(0, rest.nbytes()) };
+    }
+
+    /// The array, of which all elements are there.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`make`](Self::make); the warnings of the policy, if a filter makes them exceptions.
+    pub fn finish(self) -> Result<Bound<'py, PyAny>> {
+        if let Some(policy) = &self.policy {
+            policy.warn(self.join.loaded, self.from, self.dtype())?;
+        }
+        self.make()
     }
 
     /// The array.
@@ -70,9 +149,9 @@ impl<'py> Whole<'py> {
     /// # Errors
     ///
     /// The errors of [`convert::make_array`].
-    pub fn finish(self) -> Result<Bound<'py, PyAny>> {
+    pub fn make(self) -> Result<Bound<'py, PyAny>> {
         let (start, to) = (trace::start(), self.dtype());
-        let Whole { join, device, commitment, opened, from } = self;
+        let Whole { join, device, commitment, opened, from, .. } = self;
         let (loaded, py) = (join.loaded, join.loaded.py());
         let result = join.make_array(opened, device, &commitment)?;
         if let Some(start) = start {

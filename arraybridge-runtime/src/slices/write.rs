@@ -5,7 +5,6 @@
 
 use pyo3::prelude::*;
 
-use super::fill::fill_row;
 use super::whole::Whole;
 use crate::convert::{self, Commitment, Opened};
 use crate::framework::detect::{self, Role};
@@ -13,7 +12,7 @@ use crate::framework::device::Device;
 use crate::framework::spec::{ArrayOps, Op};
 use crate::framework::tried::Way;
 use crate::host::cast::Scaling;
-use crate::interpreter::error::{Error, Result, attempt};
+use crate::interpreter::error::{Result, attempt};
 use crate::interpreter::fork;
 use crate::memory::cast;
 use crate::memory::source::Source;
@@ -22,7 +21,7 @@ use crate::memory::source::Source;
 /// elements (`at::internal::GRAIN_SIZE`) in one thread.
 const WORTH: usize = 128 << 10;
 
-impl<'py> Whole<'py> {
+impl<'py> Whole<'_, 'py> {
     /// Lets the framework write an array to a row, which has its shape. If this is false, the row has still to be
     /// written.
     pub(super) fn write_by_framework(
@@ -33,7 +32,7 @@ impl<'py> Whole<'py> {
     ) -> bool {
         let Some((table, op)) = self.write_op(array, opened) else { return false };
         let (py, loaded, dtype) = (self.join.loaded.py(), self.join.loaded, self.dtype());
-        let mut write = |whole: &mut Whole<'py>| {
+        let mut write = |whole: &mut Self| {
             let written = whole.write_row(table, op, row, array);
             attempt(py, written).is_some()
         };
@@ -71,7 +70,7 @@ impl<'py> Whole<'py> {
         array: &Bound<'py, PyAny>,
     ) -> Result<()> {
         let loaded = self.join.loaded;
-        let part = Opened { source: self.memory().slice(row), private: true };
+        let part = Opened { source: self.opened.source.slice(row), private: true };
         let part = convert::make_array(loaded, part, Device::Host, &Commitment::Placed)?;
         let xp = table.namespace.call(loaded, [])?;
         op.call(loaded, [&xp, &part, array])?;
@@ -85,14 +84,13 @@ impl<'py> Whole<'py> {
         &mut self,
         row: usize,
         opened: &Opened,
-        write: &mut impl FnMut(&mut Whole<'py>) -> bool,
+        write: &mut impl FnMut(&mut Self) -> bool,
     ) -> Result<bool> {
         let (py, view) = (self.join.loaded.py(), opened.source.view());
         let bytes = cast::bytes_of(py, &opened.source)?;
         let others: Vec<_> = bytes.iter().map(|byte| !byte).collect();
         let others = Source::from_bytes(&others, view.dtype(), view.shape())?;
-        fill_row(py, self.memory(), row, &others, Scaling::Clamp)
-            .map_err(|error| Error::Value(error.to_string()))?;
-        Ok(write(self) && cast::bytes_of(py, &self.memory().slice(row))? == bytes)
+        self.fill_row(row, &others, Scaling::Clamp)?;
+        Ok(write(self) && cast::bytes_of(py, &self.opened.source.slice(row))? == bytes)
     }
 }

@@ -240,13 +240,13 @@ impl PyTensor {
                 // SAFETY: the memory was copied for this export, so there is no other reference to it.
                 unsafe { *tensor.flags_mut() |= DlpackFlags::IS_COPIED };
             }
-            return capsule::give(py, tensor);
+            return tensor.into_pyobject(py);
         }
         if source.view().is_read_only() {
             let text = "the tensor is read-only, which needs DLPack 1.0 (max_version) or copy=True";
             return Err(PyBufferError::new_err(text));
         }
-        capsule::give(py, source.hand_over(managed::legacy))
+        source.hand_over(managed::legacy).into_pyobject(py)
     }
 
     /// DLPack's device type and device index.
@@ -408,7 +408,7 @@ pub(super) fn into_object(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, 
     };
     let (source, stream) = tensor.into_parts();
     let handle = stream.is_some().then(|| streams::handle(&stream));
-    let capsule = capsule::give(py, source.hand_over(managed::versioned))?;
+    let capsule = source.hand_over(managed::versioned).into_pyobject(py)?;
     class.call_method1(pyo3::intern!(py, "_adopt"), (capsule, handle))
 }
 

@@ -164,38 +164,27 @@ fn is_injective(view: &View) -> bool {
 ///
 /// # Safety
 ///
-/// The view describes memory that is alive, and nobody writes to it during the call.
+/// The view describes memory on the host that is alive, and nobody writes to it during the call.
 ///
 /// # Errors
 ///
 /// [`Error::Type`] for a byte that is neither 0 nor 1.
 pub(crate) unsafe fn expect_bools(view: &View) -> Result<()> {
-    // SAFETY: as above.
-    match unsafe { holds_bools(view) } {
-        true => Ok(()),
-        false => Err(not_bools()),
-    }
-}
-
-/// Returns whether every byte is a valid `bool`.
-///
-/// # Safety
-///
-/// The view describes bytes on the host that are alive, and nobody writes to them during the call.
-unsafe fn holds_bools(view: &View) -> bool {
-    if view.is_empty() {
-        return true;
-    }
-    let Some((low, high)) = layout::extent(view.shape(), view.strides(), 1) else { return false };
-    let bytes = (high - low) as usize;
-    if bytes == view.len() {
-        let first = view.data().wrapping_offset(low);
-        // SAFETY: the elements fill this range and are alive, and nobody writes to them.
-        return unsafe { std::slice::from_raw_parts(first, bytes) }.iter().all(|byte| *byte <= 1);
-    }
-    // SAFETY: these bytes are alive, and nobody writes to them.
-    raw::<u8, IxDyn>(&as_bytes(view))
-        .is_ok_and(|array| unsafe { array.deref_into_view() }.iter().all(|byte| *byte <= 1))
+    let extent = layout::extent(view.shape(), view.strides(), 1);
+    let is_bool = |byte: &u8| *byte <= 1;
+    let are_bools = match extent {
+        _ if view.is_empty() => true,
+        None => false,
+        Some((low, high)) if (high - low) as usize == view.len() => {
+            let first = view.data().wrapping_offset(low);
+            // SAFETY: the elements fill this range and are alive, and nobody writes to them.
+            unsafe { std::slice::from_raw_parts(first, view.len()) }.iter().all(is_bool)
+        }
+        // SAFETY: these bytes are alive, and nobody writes to them.
+        Some(_) => raw::<u8, IxDyn>(&as_bytes(view))
+            .is_ok_and(|array| unsafe { array.deref_into_view() }.iter().all(is_bool)),
+    };
+    are_bools.then_some(()).ok_or_else(not_bools)
 }
 
 /// The bytes of bools.

@@ -16,20 +16,16 @@ use dlpark::ffi::{
 };
 use dlpark::python::DlpackExchangeProducer;
 use dlpark::tensor::TensorRef;
-use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
 use super::{PyTensor, Tensor, streams};
 use crate::convert::Opened;
+use crate::dlpack::capsule::buffer_error;
 use crate::dlpack::{self, managed};
 use crate::host::buffer::HostBuffer;
 use crate::host::layout;
 use crate::memory::source::{Owner, Source};
-
-fn buffer_error(error: impl std::fmt::Display) -> PyErr {
-    PyBufferError::new_err(error.to_string())
-}
 
 // SAFETY: the `DLTensor` points into the object, whose extents and memory do not change while it lives.
 // Null is the handle of the legacy default stream, which every device has.

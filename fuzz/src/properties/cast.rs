@@ -3,10 +3,11 @@
 use arbitrary::{Arbitrary, Result, Unstructured};
 
 use super::number::Number;
-use crate::host::cast::{CastReport, Scaling, StridedArray, cast_strided};
+use crate::host::cast::{Cast, CastReport, Scaling, cast_strided};
 use crate::host::dtype::{DType, Kind};
 use crate::host::layout;
 use crate::host::parallel::Threads;
+use crate::host::walk::StridedArray;
 
 /// An array, and what it is cast to.
 #[derive(Debug)]
@@ -57,29 +58,22 @@ impl Case {
         let read = |first: *const u8| {
             // SAFETY: the memory has all elements.
             let mut bytes = unsafe { std::slice::from_raw_parts(first, self.from.size()) }.to_vec();
-            if let Some(unit) = self.swap() {
-                bytes.chunks_mut(unit).for_each(<[u8]>::reverse);
+            if self.swapped {
+                bytes.chunks_mut(part(self.from).size()).for_each(<[u8]>::reverse);
             }
             bytes
         };
         firsts.into_iter().map(read).collect()
     }
 
-    fn swap(&self) -> Option<usize> {
-        let parts = if self.from.kind() == Kind::Complex { 2 } else { 1 };
-        self.swapped.then_some(self.from.size() / parts)
-    }
-
     fn run(&self, threads: usize) -> Option<(Vec<u8>, CastReport)> {
         let mut out = vec![0xee; self.shape.iter().product::<usize>() * self.to.size()];
-        let Case { from, shape, strides, .. } = self;
-        let (data, swap) = (self.start(), self.swap());
-        let array = StridedArray { data, shape, strides, dtype: *from, swap };
+        let Case { from, to, scaling, swapped, shape, strides, .. } = self;
+        let (data, threads) = (self.start(), Threads::AtMost(threads));
+        let array = StridedArray { data, shape, strides, dtype: *from, swapped: *swapped };
+        let cast = Cast { dtype: *to, scaling: *scaling, threads };
         // SAFETY: the memory has all elements, and there is room for as many.
-        let report = unsafe {
-            cast_strided(out.as_mut_ptr(), self.to, array, self.scaling, Threads::AtMost(threads))
-        }
-        .ok()?;
+        let report = unsafe { cast_strided(out.as_mut_ptr(), array, cast) }.ok()?;
         Some((out, report))
     }
 }

@@ -35,7 +35,7 @@ fn behaves(target: Loaded<'_>, import: &Import, op: &Op<2>) -> bool {
         let model = probe()?.hand_over(|memory| import_publicly(target, import, memory))?;
         let source = probe()?;
         let data = source.view().data();
-        let capsule = capsule::give(py, source.hand_over(managed::legacy))?;
+        let capsule = source.hand_over(managed::legacy).into_pyobject(py)?;
         let made = op.call(target, [&capsule, &target.import_host()?])?;
         let Some(export) = &target.framework.export else { return Ok(false) };
         let exported = target.export_unordered(export, &made)?;

@@ -20,6 +20,7 @@ pub mod table;
 mod tests;
 
 use crate::host::dtype::DType;
+use crate::host::parallel::Threads;
 
 #[cfg(feature = "casts")]
 pub use self::run::{cast_strided, count_rounded};
@@ -76,17 +77,13 @@ pub enum CastError {
     NotImported,
 }
 
-/// The source of a cast: a strided array in host memory.
+/// A cast: the element type of its result, and how it is done.
 #[derive(Clone, Copy, Debug)]
-pub struct StridedArray<'a> {
-    /// The address of the element at index zero, which need not be aligned.
-    pub data: *const u8,
-    /// The length of each axis.
-    pub shape: &'a [usize],
-    /// The bytes from one element to the next along each axis.
-    pub strides: &'a [isize],
-    /// The element type.
+pub struct Cast {
+    /// The element type of the target.
     pub dtype: DType,
-    /// The number of bytes to reverse at a time, for a byte-swapped array.
-    pub swap: Option<usize>,
+    /// The way in which floating point numbers become integers.
+    pub scaling: Scaling,
+    /// The threads over which a large array is split.
+    pub threads: Threads,
 }

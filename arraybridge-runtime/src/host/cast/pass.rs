@@ -1,10 +1,10 @@
 //! A pass over the source: the cast, or the search for its extremes or for integers that will be rounded.
 
 use super::kernel::{Extremes, Losses};
-use super::plan::{BLOCK, Block, MAX_ITEM_SIZE, Plan};
+use super::plan::{BLOCK, Block, CastPlan, MAX_ITEM_SIZE};
 use crate::host::cache::finish_stream;
-use crate::host::copy::{self, band::Band};
-use crate::host::walk::{Plane, Walk};
+use crate::host::copy::{self, ItemBytes, band::Band};
+use crate::host::walk::{Plane, Pointers, Walk};
 
 /// The columns of a tile whose source is closer along the rows than along the columns. It has more if the plane has
 /// few rows, and fewer if the plane does.
@@ -48,34 +48,34 @@ impl Found {
 
 /// A pass over one thread's part of the source.
 pub(super) struct Pass<'a> {
-    plan: &'a Plan,
-    swap: Option<usize>,
+    plan: &'a CastPlan,
+    items: ItemBytes,
     goal: Goal,
     found: Found,
 }
 
 impl<'a> Pass<'a> {
-    pub fn new(plan: &'a Plan, swap: Option<usize>, goal: Goal) -> Pass<'a> {
-        Pass { plan, swap, goal, found: Found::default() }
+    pub fn new(plan: &'a CastPlan, items: ItemBytes, goal: Goal) -> Pass<'a> {
+        Pass { plan, items, goal, found: Found::default() }
     }
 
     /// # Safety
     ///
     /// The conditions of [`cast_strided`](super::run::cast_strided).
-    pub unsafe fn run(mut self, dst: *mut u8, src: *const u8, walk: &Walk) -> Found {
+    pub unsafe fn run(mut self, start: Pointers, walk: &Walk) -> Found {
         let (src_size, dst_size) = (self.plan.src_size, self.plan.dst_size);
         let planes = walk.planes();
         let plane = &planes.plane;
         planes.each(|from, to| {
             // SAFETY: the planes of a walk are inside both arrays.
             unsafe {
-                let (dst, src) = (dst.add(to * dst_size), src.offset(from));
+                let first = start.at(to * dst_size, from);
                 // A call for each row pays only if the rows are long.
-                let direct = plane.cols.src == src_size as isize && self.swap.is_none();
+                let direct = plane.cols.src == src_size as isize && self.items.unit == 1;
                 if direct && (plane.cols.len >= BLOCK / 16 || plane.rows.len == 1) {
-                    self.convert_rows(dst, src, plane);
+                    self.convert_rows(first, plane);
                 } else {
-                    self.convert_tiles(dst, src, plane);
+                    self.convert_tiles(first, plane);
                 }
             }
         });
@@ -90,13 +90,13 @@ impl<'a> Pass<'a> {
     /// # Safety
     ///
     /// The conditions of [`cast_strided`](super::run::cast_strided).
-    unsafe fn convert_rows(&mut self, dst: *mut u8, src: *const u8, plane: &Plane) {
+    unsafe fn convert_rows(&mut self, start: Pointers, plane: &Plane) {
         for row in 0..plane.rows.len {
             // SAFETY: the row is inside both arrays.
             unsafe {
-                let dst = dst.add(row * plane.rows.dst * self.plan.dst_size);
-                let src = src.offset(row as isize * plane.rows.src);
-                self.convert(dst, src, plane.cols.len, self.plan.params.stream);
+                let to = row * plane.rows.dst * self.plan.dst_size;
+                let first = start.at(to, row as isize * plane.rows.src);
+                self.convert(first, plane.cols.len, self.plan.params.stream);
             }
         }
     }
@@ -109,8 +109,8 @@ impl<'a> Pass<'a> {
     /// The conditions of [`cast_strided`](super::run::cast_strided).
     // Inlined, its large frame would be a cost of every cast.
     #[inline(never)]
-    unsafe fn convert_tiles(&mut self, dst: *mut u8, src: *const u8, plane: &Plane) {
-        let (src_size, dst_size) = (self.plan.src_size, self.plan.dst_size);
+    unsafe fn convert_tiles(&mut self, start: Pointers, plane: &Plane) {
+        let dst_size = self.plan.dst_size;
         let cols = match plane.tiled {
             true => TILE_COLS.min(plane.cols.len).max(BLOCK / plane.rows.len),
             false => plane.cols.len.clamp(1, BLOCK),
@@ -119,7 +119,7 @@ impl<'a> Pass<'a> {
         let (block, done) = (block.as_mut_ptr(), done.as_mut_ptr());
         // Tiles with more columns have fewer rows, and need no more room. Those with fewer columns do.
         const { assert!(Band::holds(BLOCK / TILE_COLS, TILE_COLS * MAX_ITEM_SIZE)) };
-        let mut band = Band::new(cols * dst_size);
+        let mut band = Band::new(cols, dst_size);
         let stream = self.plan.params.stream && plane.tiled && cols >= TILE_COLS;
         plane.tiles((BLOCK / cols, cols), |tile, at| {
             let (rows, cols) = (tile.rows.len, tile.cols.len);
@@ -128,24 +128,23 @@ impl<'a> Pass<'a> {
             // SAFETY: the tile is inside both arrays, and a block has room for its elements. So has the band, if it
             // is used.
             unsafe {
-                let (dst, src) = (dst.add(at.dst * dst_size), src.offset(at.src));
-                copy::copy_plane(block, src, &contiguous, src_size, self.swap);
+                let Pointers { dst, src } = start.at(at.dst * dst_size, at.src);
+                copy::copy_plane(Pointers { dst: block, src }, &contiguous, self.items);
                 if rows == 1 || tile.rows.dst == cols {
-                    self.convert(dst, block, rows * cols, false);
+                    self.convert(Pointers { dst, src: block }, rows * cols, false);
                     return;
                 }
-                self.convert(done, block, rows * cols, false);
+                self.convert(Pointers { dst: done, src: block }, rows * cols, false);
                 if self.goal != Goal::Cast {
                     return;
                 }
-                let (bytes, before) = (cols * dst_size, at.col * dst_size);
-                let is_last = at.col + cols == plane.cols.len;
+                let bytes = cols * dst_size;
                 for row in 0..rows {
                     let (from, to) =
                         (done.add(row * bytes), dst.add(row * tile.rows.dst * dst_size));
                     if stream {
                         band.row(row).copy_from_nonoverlapping(from, bytes);
-                        band.write(row, to, bytes, before, is_last);
+                        band.write(row, to, at);
                     } else {
                         to.copy_from_nonoverlapping(from, bytes);
                     }
@@ -159,19 +158,16 @@ impl<'a> Pass<'a> {
     /// # Safety
     ///
     /// The conditions of [`Kernel`](super::kernel::Kernel).
-    unsafe fn convert(&mut self, dst: *mut u8, src: *const u8, len: usize, stream: bool) {
+    unsafe fn convert(&mut self, at: Pointers, len: usize, stream: bool) {
         let plan = self.plan;
         // SAFETY: source and target hold the elements and do not overlap.
         unsafe {
             match (self.goal, plan.extremes) {
-                (Goal::Cast, _) => {
-                    let dst = (dst, plan.dst_size);
-                    self.found.losses += plan.run(&plan.steps, dst, src, len, stream);
-                }
-                (Goal::Extremes, Some(extremes)) => self.find_extremes(extremes, src, len),
+                (Goal::Cast, _) => self.found.losses += plan.run(at, len, stream),
+                (Goal::Extremes, Some(extremes)) => self.find_extremes(extremes, at.src, len),
                 (Goal::Extremes, None) => {}
                 (Goal::Rounded, _) => {
-                    let count = plan.rounded.map_or(0, |(count, bits)| count(src, len, bits));
+                    let count = plan.rounded.map_or(0, |(count, bits)| count(at.src, len, bits));
                     self.found.rounded += count;
                 }
             }
@@ -185,17 +181,16 @@ impl<'a> Pass<'a> {
     /// The conditions of [`Extremes`], with elements of the source's type.
     unsafe fn find_extremes(&mut self, extremes: Extremes, src: *const u8, len: usize) {
         let plan = self.plan;
-        let decode = &plan.steps[..plan.decode_steps];
         let mut block = Block::new();
         let block = block.as_mut_ptr();
-        let stride = if decode.is_empty() { len } else { BLOCK };
+        let stride = if plan.decode.is_none() { len } else { BLOCK };
         for start in (0..len).step_by(stride.max(1)) {
             let count = stride.min(len - start);
             // SAFETY: the source holds the elements, and the block has room for decoded ones.
             let (min, max) = unsafe {
                 let mut src = src.add(start * plan.src_size);
-                if !decode.is_empty() {
-                    plan.run(decode, (block, size_of::<f32>()), src, count, false);
+                if let Some(decode) = plan.decode {
+                    decode(block, src, count, &plan.params);
                     src = block;
                 }
                 extremes(src, count)

@@ -8,6 +8,7 @@ use super::element::Params;
 use super::kernel::{self, Extremes, Kernel, Losses, Rounded};
 use super::{CastError, Scaling};
 use crate::host::dtype::{DType, Kind};
+use crate::host::walk::Pointers;
 
 /// The elements of a block. Two blocks fit in the L1 cache, except of the largest elements.
 pub(super) const BLOCK: usize = 2048;
@@ -28,11 +29,11 @@ impl Block {
 }
 
 /// The loops that make up a cast, which run one after the other on each block.
-pub(super) struct Plan {
+pub(super) struct CastPlan {
     pub steps: SmallVec<[Kernel; 4]>,
-    /// The search for the extremes that [`Scaling::Stretch`] needs, and how many steps decode its source.
+    /// The search for the extremes that [`Scaling::Stretch`] needs, and the first step if that decodes its source.
     pub extremes: Option<Extremes>,
-    pub decode_steps: usize,
+    pub decode: Option<Kernel>,
     /// The search for integers with more significant bits than this.
     pub rounded: Option<(Rounded, u32)>,
     pub params: Params,
@@ -40,28 +41,28 @@ pub(super) struct Plan {
     pub dst_size: usize,
 }
 
-impl Plan {
-    pub fn new(src: DType, dst: DType, scaling: Scaling) -> Result<Plan, CastError> {
-        let mut plan = Plan::empty(src.size(), dst.size());
+impl CastPlan {
+    pub fn new(src: DType, dst: DType, scaling: Scaling) -> Result<CastPlan, CastError> {
+        let mut plan = CastPlan::empty(src.size(), dst.size());
         plan.add_steps(src, dst, scaling).ok_or(CastError::Complex { from: src, to: dst })?;
         Ok(plan)
     }
 
     /// A plan that writes nothing, and finds integers that a type of floats does not have; `None` if it has
     /// all of them, or if the types are others.
-    pub fn of_rounded(src: DType, dst: DType) -> Option<Plan> {
+    pub fn of_rounded(src: DType, dst: DType) -> Option<CastPlan> {
         if !dst.is_inexact() || dst.holds(src) {
             return None;
         }
         let rounded = Some((kernel::rounded_of(src)?, dst.significand() as u32));
-        Some(Plan { rounded, ..Plan::empty(src.size(), 0) })
+        Some(CastPlan { rounded, ..CastPlan::empty(src.size(), 0) })
     }
 
-    fn empty(src_size: usize, dst_size: usize) -> Plan {
-        Plan {
+    fn empty(src_size: usize, dst_size: usize) -> CastPlan {
+        CastPlan {
             steps: SmallVec::new(),
             extremes: None,
-            decode_steps: 0,
+            decode: None,
             rounded: None,
             params: Params::default(),
             src_size,
@@ -80,11 +81,11 @@ impl Plan {
             return Some(());
         }
         let mut now = src;
-        if let Some(decode) = kernel::decode(src) {
+        self.decode = kernel::decode(src);
+        if let Some(decode) = self.decode {
             self.steps.push(decode);
             now = DType::Float32;
         }
-        self.decode_steps = self.steps.len();
         if let Some((part, interleave)) = kernel::complex(dst) {
             if now != part {
                 self.steps.push(kernel::clamp(now, part)?);
@@ -114,26 +115,19 @@ impl Plan {
         special.or_else(|| kernel::clamp(src, dst))
     }
 
-    /// Runs some of the steps over contiguous elements, and counts what is lost. `dst` comes with the
-    /// size of its elements. With `stream`, the last step may bypass the caches.
+    /// Runs the steps over contiguous elements, and counts what is lost. With `stream`, the last step may bypass the
+    /// caches.
     ///
     /// # Safety
     ///
     /// The conditions of [`Kernel`], with the source of the first step and the target of the last.
-    pub unsafe fn run(
-        &self,
-        steps: &[Kernel],
-        dst: (*mut u8, usize),
-        src: *const u8,
-        len: usize,
-        stream: bool,
-    ) -> Losses {
+    pub unsafe fn run(&self, at: Pointers, len: usize, stream: bool) -> Losses {
         let inner = Params { stream: false, ..self.params };
         let params = Params { stream, ..self.params };
-        let [first, between @ .., last] = steps else {
-            let [step] = steps else { return Losses::default() };
+        let [first, between @ .., last] = &self.steps[..] else {
+            let [step] = self.steps[..] else { return Losses::default() };
             // SAFETY: source and target hold the elements and do not overlap.
-            return unsafe { step(dst.0, src, len, &params) };
+            return unsafe { step(at.dst, at.src, len, &params) };
         };
         let (mut here, mut there) = (Block::new(), Block::new());
         let (mut here, mut there) = (here.as_mut_ptr(), there.as_mut_ptr());
@@ -143,12 +137,12 @@ impl Plan {
             // SAFETY: source and target hold the elements and do not overlap, and a block has room for its
             // elements in every type.
             unsafe {
-                losses += first(here, src.add(start * self.src_size), count, &inner);
+                losses += first(here, at.src.add(start * self.src_size), count, &inner);
                 for step in between {
                     losses += step(there, here, count, &inner);
                     std::mem::swap(&mut here, &mut there);
                 }
-                losses += last(dst.0.add(start * dst.1), here, count, &params);
+                losses += last(at.dst.add(start * self.dst_size), here, count, &params);
             }
         }
         losses

@@ -8,13 +8,13 @@ use std::ptr::NonNull;
 use super::element::Params;
 use super::kernel::Losses;
 use super::pass::{Found, Goal, Pass};
-use super::plan::Plan;
-use super::{CastError, CastReport, Scaling, StridedArray};
+use super::plan::CastPlan;
+use super::{Cast, CastError, CastReport, Scaling};
 use crate::host::cache::STREAM_MIN;
-use crate::host::copy::Pointers;
+use crate::host::copy::ItemBytes;
 use crate::host::dtype::DType;
 use crate::host::parallel::{self, Threads};
-use crate::host::walk::Walk;
+use crate::host::walk::{Pointers, StridedArray, Walk};
 
 /// Casts a strided array into a contiguous one in C order, in one pass over the memory, or two for
 /// [`Scaling::Stretch`]. A large array is split over threads, whose number does not affect the result.
@@ -29,31 +29,26 @@ use crate::host::walk::Walk;
 ///
 /// # Safety
 ///
-/// The conditions of [`gather`](crate::host::copy::gather), with items of the size of `src.dtype`
-/// in the source, and room for as many of the size of `dtype` in the target.
+/// The conditions of [`gather`](crate::host::copy::gather), with room for as many elements of the cast's dtype in
+/// the target.
 pub unsafe fn cast_strided(
     dst: *mut u8,
-    dtype: DType,
     src: StridedArray<'_>,
-    scaling: Scaling,
-    threads: Threads,
+    Cast { dtype, scaling, threads }: Cast,
 ) -> Result<CastReport, CastError> {
-    let mut plan = Plan::new(src.dtype, dtype, scaling)?;
+    let mut plan = CastPlan::new(src.dtype, dtype, scaling)?;
     let Some(walk) = Walk::new(src.shape, src.strides, plan.src_size) else {
         return Ok(CastReport::default());
     };
     let bytes = walk.len().saturating_mul(plan.src_size + plan.dst_size);
     let (index, axis) = walk.split_axis(threads.count(bytes));
-    let pointers = Pointers { dst, src: src.data };
-    let swap = src.swap.filter(|unit| *unit > 1);
-    let run = |plan: &Plan, goal: Goal| {
+    let (pointers, items) = (Pointers { dst, src: src.data }, ItemBytes::of(&src));
+    let run = |plan: &CastPlan, goal: Goal| {
         parallel::run(threads, axis.len, bytes, |range| {
             let (walk, from, to) = walk.part(index, range);
-            let Pointers { dst, src } = pointers.get();
             // SAFETY: the parts of a walk stay inside both arrays, and do not overlap in the target.
             unsafe {
-                let (dst, src) = (dst.add(to * plan.dst_size), src.offset(from));
-                Pass::new(plan, swap, goal).run(dst, src, &walk)
+                Pass::new(plan, items, goal).run(pointers.at(to * plan.dst_size, from), &walk)
             }
         })
         .into_iter()
@@ -65,7 +60,7 @@ pub unsafe fn cast_strided(
             plan.params = Params::stretch(min, max);
         } else {
             // There is no range that could be stretched, and a constant keeps its value.
-            plan = Plan::new(src.dtype, dtype, Scaling::Clamp)?;
+            plan = CastPlan::new(src.dtype, dtype, Scaling::Clamp)?;
         }
     }
     plan.params.stream = walk.len().saturating_mul(plan.dst_size) >= STREAM_MIN;
@@ -88,18 +83,17 @@ pub unsafe fn count_rounded(
     dtype: DType,
     threads: Threads,
 ) -> Result<u64, CastError> {
-    let Some(plan) = Plan::of_rounded(src.dtype, dtype) else { return Ok(0) };
+    let Some(plan) = CastPlan::of_rounded(src.dtype, dtype) else { return Ok(0) };
     let Some(walk) = Walk::new(src.shape, src.strides, plan.src_size) else { return Ok(0) };
     let bytes = walk.len().saturating_mul(plan.src_size);
     let (index, axis) = walk.split_axis(threads.count(bytes));
-    let swap = src.swap.filter(|unit| *unit > 1);
+    let items = ItemBytes::of(&src);
     let pointers = Pointers { dst: NonNull::dangling().as_ptr(), src: src.data };
     let parts = parallel::run(threads, axis.len, bytes, |range| {
         let (walk, from, _) = walk.part(index, range);
-        let Pointers { dst, src } = pointers.get();
         // SAFETY: the parts of a walk stay inside the array. The elements of the target have no size, and
         // nothing is written.
-        unsafe { Pass::new(&plan, swap, Goal::Rounded).run(dst, src.offset(from), &walk) }
+        unsafe { Pass::new(&plan, items, Goal::Rounded).run(pointers.at(0, from), &walk) }
     });
     Ok(parts.into_iter().map(|found| found.rounded).sum())
 }

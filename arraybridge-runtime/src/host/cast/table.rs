@@ -9,9 +9,9 @@ use super::CastReport;
 #[repr(C)]
 pub struct CastTable {
     /// The same as [`cast_strided`](super::cast_strided).
-    cast: unsafe extern "C" fn(*const Job, *mut CastReport) -> Outcome,
+    cast: unsafe extern "C" fn(*const Job, *mut CastReport) -> CastOutcome,
     /// The same as [`count_rounded`](super::count_rounded), without a target.
-    count_rounded: unsafe extern "C" fn(*const Job, *mut u64) -> Outcome,
+    count_rounded: unsafe extern "C" fn(*const Job, *mut u64) -> CastOutcome,
 }
 
 /// A cast of a strided array.
@@ -35,7 +35,7 @@ struct Job {
 /// The outcome of a job.
 #[repr(u8)]
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Outcome {
+enum CastOutcome {
     Done,
     /// An imaginary part would be lost.
     Complex,
@@ -47,56 +47,53 @@ pub mod own {
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::slice;
 
-    use super::{CastTable, Job, Outcome};
-    use crate::host::cast::{CastError, CastReport, StridedArray, cast_strided, count_rounded};
+    use super::{CastOutcome, CastTable, Job};
+    use crate::host::cast::{Cast, CastError, CastReport, cast_strided, count_rounded};
     use crate::host::dtype::DType;
     use crate::host::parallel::Threads;
+    use crate::host::walk::StridedArray;
 
     /// The loops of this module.
     pub static OWN: CastTable = CastTable { cast: raw_cast, count_rounded: raw_count_rounded };
 
-    unsafe extern "C" fn raw_cast(job: *const Job, report: *mut CastReport) -> Outcome {
+    unsafe extern "C" fn raw_cast(job: *const Job, report: *mut CastReport) -> CastOutcome {
         guarded(|| {
             // SAFETY: the caller describes the arrays of a cast, and has room for a report.
             unsafe {
                 let job = &*job;
-                let done = cast_strided(job.dst, job.to(), job.array(), job.scaling, job.threads());
-                report.write(done?);
+                report.write(cast_strided(job.dst, job.array(), job.cast())?);
             }
             Ok(())
         })
     }
 
-    unsafe extern "C" fn raw_count_rounded(job: *const Job, count: *mut u64) -> Outcome {
+    unsafe extern "C" fn raw_count_rounded(job: *const Job, count: *mut u64) -> CastOutcome {
         guarded(|| {
             // SAFETY: the caller describes an array, and has room for a number.
             unsafe {
                 let job = &*job;
-                let counted = count_rounded(job.array(), job.to(), job.threads());
-                count.write(counted?);
+                let Cast { dtype, threads, .. } = job.cast();
+                count.write(count_rounded(job.array(), dtype, threads)?);
             }
             Ok(())
         })
     }
 
-    fn guarded(job: impl FnOnce() -> Result<(), CastError>) -> Outcome {
+    fn guarded(job: impl FnOnce() -> Result<(), CastError>) -> CastOutcome {
         match catch_unwind(AssertUnwindSafe(job)) {
-            Ok(Ok(())) => Outcome::Done,
-            Ok(Err(_)) => Outcome::Complex,
-            Err(_) => Outcome::Panicked,
+            Ok(Ok(())) => CastOutcome::Done,
+            Ok(Err(_)) => CastOutcome::Complex,
+            Err(_) => CastOutcome::Panicked,
         }
     }
 
     impl Job {
-        fn to(&self) -> DType {
-            DType::ALL[usize::from(self.to)]
-        }
-
-        fn threads(&self) -> Threads {
-            match self.threads {
+        fn cast(&self) -> Cast {
+            let threads = match self.threads {
                 0 => Threads::Several,
                 most => Threads::AtMost(most),
-            }
+            };
+            Cast { dtype: DType::ALL[usize::from(self.to)], scaling: self.scaling, threads }
         }
 
         /// # Safety
@@ -109,8 +106,7 @@ pub mod own {
                 (shape, slice::from_raw_parts(self.strides, self.ndim))
             };
             let dtype = DType::ALL[usize::from(self.from)];
-            let swap = Some(self.swap).filter(|unit| *unit > 0);
-            StridedArray { data: self.data, shape, strides, dtype, swap }
+            StridedArray { data: self.data, shape, strides, dtype, swapped: self.swap > 0 }
         }
     }
 }
@@ -121,10 +117,11 @@ mod package {
     use std::ptr;
     use std::sync::OnceLock;
 
-    use super::{CastTable, Job, Outcome};
-    use crate::host::cast::{CastError, CastReport, Scaling, StridedArray};
+    use super::{CastOutcome, CastTable, Job};
+    use crate::host::cast::{Cast, CastError, CastReport, Scaling};
     use crate::host::dtype::DType;
     use crate::host::parallel::Threads;
+    use crate::host::walk::StridedArray;
 
     static PACKAGE: OnceLock<&CastTable> = OnceLock::new();
 
@@ -147,16 +144,14 @@ mod package {
     ///
     /// # Safety
     ///
-    /// The conditions of [`gather`](crate::host::copy::gather), with items of the size of
-    /// `src.dtype` in the source, and room for as many of the size of `dtype` in the target.
+    /// The conditions of [`gather`](crate::host::copy::gather), with room for as many elements of the cast's dtype
+    /// in the target.
     pub unsafe fn cast_strided(
         dst: *mut u8,
-        dtype: DType,
         src: StridedArray<'_>,
-        scaling: Scaling,
-        threads: Threads,
+        cast: Cast,
     ) -> Result<CastReport, CastError> {
-        let job = Job::new(dst, dtype, &src, scaling, threads);
+        let job = Job::new(dst, &src, cast);
         // SAFETY: the caller describes the arrays of a cast.
         unsafe { run(|table| table.cast, &job) }
     }
@@ -175,12 +170,13 @@ mod package {
         dtype: DType,
         threads: Threads,
     ) -> Result<u64, CastError> {
-        let job = Job::new(ptr::null_mut(), dtype, &src, Scaling::Clamp, threads);
+        let cast = Cast { dtype, scaling: Scaling::Clamp, threads };
+        let job = Job::new(ptr::null_mut(), &src, cast);
         // SAFETY: the caller describes an array.
         unsafe { run(|table| table.count_rounded, &job) }
     }
 
-    type Function<T> = unsafe extern "C" fn(*const Job, *mut T) -> Outcome;
+    type Function<T> = unsafe extern "C" fn(*const Job, *mut T) -> CastOutcome;
 
     /// # Safety
     ///
@@ -194,34 +190,28 @@ mod package {
         // SAFETY: as the caller promises; there is room for the result.
         match unsafe { function(table)(job, result.as_mut_ptr()) } {
             // SAFETY: it was written.
-            Outcome::Done => Ok(unsafe { result.assume_init() }),
-            Outcome::Complex => {
+            CastOutcome::Done => Ok(unsafe { result.assume_init() }),
+            CastOutcome::Complex => {
                 let [from, to] = [job.from, job.to].map(|place| DType::ALL[usize::from(place)]);
                 Err(CastError::Complex { from, to })
             }
-            Outcome::Panicked => panic!("a cast of the arraybridge package panicked"),
+            CastOutcome::Panicked => panic!("a cast of the arraybridge package panicked"),
         }
     }
 
     impl Job {
-        fn new(
-            dst: *mut u8,
-            dtype: DType,
-            src: &StridedArray<'_>,
-            scaling: Scaling,
-            threads: Threads,
-        ) -> Job {
+        fn new(dst: *mut u8, src: &StridedArray<'_>, cast: Cast) -> Job {
             Job {
                 dst,
                 data: src.data,
                 shape: src.shape.as_ptr(),
                 strides: src.strides.as_ptr(),
                 ndim: src.shape.len(),
-                swap: src.swap.unwrap_or(0),
+                swap: usize::from(src.swapped),
                 from: src.dtype as u8,
-                to: dtype as u8,
-                scaling,
-                threads: match threads {
+                to: cast.dtype as u8,
+                scaling: cast.scaling,
+                threads: match cast.threads {
                     Threads::Several => 0,
                     Threads::AtMost(most) => most.max(1),
                 },
@@ -234,10 +224,11 @@ mod package {
 mod tests {
     use std::ptr;
 
-    use super::super::{CastError, CastReport, Scaling, StridedArray};
-    use super::{CastTable, Job, Outcome, own, package};
+    use super::super::{Cast, CastError, CastReport, Scaling};
+    use super::{CastOutcome, CastTable, Job, own, package};
     use crate::host::dtype::DType;
     use crate::host::parallel::Threads;
+    use crate::host::walk::StridedArray;
 
     /// The elements of two rows, every other one of five, in the other byte order.
     const STORED: [u16; 10] = [256, 0, 513, 0, 7, 1, 2, 3, 4, 5];
@@ -249,7 +240,7 @@ mod tests {
             shape: &[2, 3],
             strides: &[10, 4],
             dtype: DType::Uint16,
-            swap: Some(2),
+            swapped: true,
         }
     }
 
@@ -259,8 +250,9 @@ mod tests {
         let mut cast = |src: StridedArray<'_>| {
             // SAFETY: the array has six elements, and there is room for them.
             unsafe {
-                let dst = out.as_mut_ptr().cast();
-                package::cast_strided(dst, DType::Float32, src, Scaling::Clamp, Threads::Several)
+                let (scaling, threads) = (Scaling::Clamp, Threads::Several);
+                let cast = Cast { dtype: DType::Float32, scaling, threads };
+                package::cast_strided(out.as_mut_ptr().cast(), src, cast)
             }
         };
         assert_eq!(cast(array()), Err(CastError::NotImported));
@@ -279,13 +271,14 @@ mod tests {
             shape: &[3],
             strides: &[4],
             dtype: DType::Float32,
-            swap: None,
+            swapped: false,
         };
         let mut bytes = [9_u8; 3];
         // SAFETY: the array has three elements, and there is room for them.
         let report = unsafe {
-            let threads = Threads::AtMost(0);
-            package::cast_strided(bytes.as_mut_ptr(), DType::Uint8, src, Scaling::Unit, threads)
+            let (scaling, threads) = (Scaling::Unit, Threads::AtMost(0));
+            let cast = Cast { dtype: DType::Uint8, scaling, threads };
+            package::cast_strided(bytes.as_mut_ptr(), src, cast)
         };
         assert_eq!(report, Ok(CastReport { clipped: 2, fractions: 0 }));
         assert_eq!(bytes, [255, 128, 0]);
@@ -314,6 +307,6 @@ mod tests {
             threads: 1,
         };
         // SAFETY: there is no such element type, so that nothing is read.
-        assert!(matches!(unsafe { cast(&job, &mut report) }, Outcome::Panicked));
+        assert!(matches!(unsafe { cast(&job, &mut report) }, CastOutcome::Panicked));
     }
 }

@@ -3,10 +3,10 @@
 use std::arch::x86_64::*;
 use std::array;
 
-use super::pixels::{MAX_CHANNELS, VECTOR, Vectors};
+use super::pixels::{Pixels, VECTOR};
 use super::transpose::tile_in_blocks;
 use super::{AS_IS, Bits, REVERSED, reversed};
-use crate::host::walk::Plane;
+use crate::host::walk::{Plane, Pointers};
 
 /// Copies rows that are contiguous in the source. Compilers make vector code of this loop.
 ///
@@ -104,24 +104,17 @@ fn order<T: Bits, const ORDER: u8>() -> __m256i {
     unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
 }
 
-/// Copies pairs of blocks of `N` vectors. `places` says for each byte of a block of the target where it is in the block of
-/// the source.
+/// Copies pairs of blocks of `N` vectors.
 ///
 /// # Safety
 ///
 /// Source and target have the blocks, and do not overlap. The processor has AVX2.
 #[target_feature(enable = "avx2")]
-pub(super) unsafe fn shuffle<const N: usize>(
-    dst: *mut u8,
-    to: Vectors,
-    src: *const u8,
-    from: Vectors,
-    places: &[u8; MAX_CHANNELS * VECTOR],
-    pairs: usize,
-) {
+pub(super) unsafe fn shuffle<const N: usize>(start: Pointers, pixels: &Pixels, pairs: usize) {
+    let (from, to) = (pixels.from, pixels.to);
     // What each vector of the target takes of each vector of the source: nothing where the highest bit is set.
     let mut taken = [[_mm256_setzero_si256(); N]; N];
-    for (places, taken) in places.chunks_exact(VECTOR).zip(&mut taken) {
+    for (places, taken) in pixels.places.chunks_exact(VECTOR).zip(&mut taken) {
         // SAFETY: the chunk has the size of a vector.
         let places =
             unsafe { _mm256_broadcastsi128_si256(_mm_loadu_si128(places.as_ptr().cast())) };
@@ -134,7 +127,8 @@ pub(super) unsafe fn shuffle<const N: usize>(
     for pair in 0..pairs as isize {
         // SAFETY: the two blocks are inside both arrays. No alignment is assumed.
         unsafe {
-            let (src, dst) = (src.offset(2 * pair * from.block), dst.offset(2 * pair * to.block));
+            let dst = start.dst.offset(2 * pair * to.block);
+            let src = start.src.offset(2 * pair * from.block);
             let mut vectors = [_mm256_setzero_si256(); N];
             for (index, vector) in vectors.iter_mut().enumerate() {
                 let at = src.offset(index as isize * from.step);

@@ -3,6 +3,7 @@
 use std::mem::MaybeUninit;
 
 use crate::host::cache::{self, LINE};
+use crate::host::walk::TilePlace;
 
 /// The bytes for the rows of a tile, each behind a cache line.
 const BYTES: usize = 36 << 10;
@@ -14,6 +15,7 @@ const BYTES: usize = 36 << 10;
 #[repr(C, align(64))]
 pub(in crate::host) struct Band {
     bytes: MaybeUninit<[u8; BYTES]>,
+    itemsize: usize,
     /// The bytes between two rows.
     pub pitch: usize,
 }
@@ -24,9 +26,9 @@ impl Band {
         rows * (LINE + row_bytes) <= BYTES
     }
 
-    /// Room for tiles with rows of at most this many bytes.
-    pub fn new(row_bytes: usize) -> Band {
-        Band { bytes: MaybeUninit::uninit(), pitch: LINE + row_bytes }
+    /// Room for tiles with at most so many columns.
+    pub fn new(cols: usize, itemsize: usize) -> Band {
+        Band { bytes: MaybeUninit::uninit(), itemsize, pitch: LINE + cols * itemsize }
     }
 
     /// The place for a row of a tile.
@@ -34,26 +36,20 @@ impl Band {
         self.bytes.as_mut_ptr().cast::<u8>().wrapping_add(row * self.pitch + LINE)
     }
 
-    /// Writes a row of a tile, as far as whole cache lines go. `before` are the bytes of the row in tiles before this
-    /// one.
+    /// Writes a row of a tile, as far as whole cache lines go.
     ///
     /// # Safety
     ///
     /// The band holds tiles of this size, and the tile has been put here. The tiles of a row were written from left to
-    /// right, and only the last one `is_last`. The target is valid for the bytes of the row, and for those before.
+    /// right. The target is valid for the bytes of the row, and for those before.
     #[inline(always)]
-    pub unsafe fn write(
-        &mut self,
-        row: usize,
-        dst: *mut u8,
-        bytes: usize,
-        before: usize,
-        is_last: bool,
-    ) {
+    pub unsafe fn write(&mut self, row: usize, dst: *mut u8, tile: TilePlace) {
         let from = self.row(row);
+        let (bytes, before) = (tile.cols * self.itemsize, tile.before * self.itemsize);
         // The bytes after the last whole line of the tile before, and of this one.
         let left = (dst.addr() % LINE).min(before);
-        let leave = if is_last { 0 } else { ((dst.addr() + bytes) % LINE).min(before + bytes) };
+        let leave =
+            if tile.is_last { 0 } else { ((dst.addr() + bytes) % LINE).min(before + bytes) };
         // SAFETY: as the caller promises. The row is behind a cache line.
         unsafe {
             cache::write(dst.sub(left), from.sub(left), left + bytes - leave);

@@ -21,7 +21,7 @@ use super::layout;
 use super::parallel::{self, Threads};
 #[cfg(target_arch = "x86_64")]
 use super::processor::has_avx2;
-use super::walk::{Plane, Walk};
+use super::walk::{Plane, Pointers, StridedArray, Walk};
 
 /// The elements per side of a tile whose source is not contiguous. The tile fits in the L1 cache.
 const fn tile_side(itemsize: usize) -> usize {
@@ -35,62 +35,42 @@ const fn tile_side(itemsize: usize) -> usize {
 /// Runs with fewer bytes are copied element by element, since a call would cost more.
 const MIN_RUN: usize = 32;
 
-/// Copies the elements of `src` to `dst` in C order. Strides are in bytes; they may be negative, zero, and
-/// need not be multiples of the item's size. Rank 0 is one element. With `swap`, every unit of that many
-/// bytes is reversed: the whole item of a byte-swapped array, or half of it for complex numbers. A large
-/// array is split over threads.
+/// Copies the elements of `src` to `dst` in C order and the machine's byte order. Strides may be negative, zero, and
+/// need not be multiples of the item's size. Rank 0 is one element. A large array is split over threads.
 ///
 /// # Safety
 ///
 /// Every element of `src` is readable, within `layout::extent`, and nobody writes to it during the call.
-/// `dst` has room for the elements and does not overlap them. `shape` and `strides` have the same length,
-/// and `swap` divides the item's size. The pointers need not be aligned.
-pub unsafe fn gather(
-    dst: *mut u8,
-    src: *const u8,
-    shape: &[usize],
-    strides: &[isize],
-    itemsize: usize,
-    swap: Option<usize>,
-    threads: Threads,
-) {
-    debug_assert_eq!(shape.len(), strides.len());
-    debug_assert!(layout::extent(shape, strides, itemsize).is_some());
-    let Some(walk) = Walk::new(shape, strides, itemsize) else { return };
-    if itemsize == 0 {
-        return;
-    }
-    let bytes = walk.len().saturating_mul(2 * itemsize);
+/// `dst` has room for the elements and does not overlap them. `shape` and `strides` have the same length.
+/// The pointers need not be aligned.
+pub unsafe fn gather(dst: *mut u8, src: StridedArray<'_>, threads: Threads) {
+    let items = ItemBytes::of(&src);
+    debug_assert_eq!(src.shape.len(), src.strides.len());
+    debug_assert!(layout::extent(src.shape, src.strides, items.size).is_some());
+    let Some(walk) = Walk::new(src.shape, src.strides, items.size) else { return };
+    let bytes = walk.len().saturating_mul(2 * items.size);
     let (index, axis) = walk.split_axis(threads.count(bytes));
-    let pointers = Pointers { dst, src };
+    let pointers = Pointers { dst, src: src.data };
     let stream = bytes / 2 >= STREAM_MIN;
     parallel::run(threads, axis.len, bytes, |range| {
         let (walk, src, dst) = walk.part(index, range);
-        let Pointers { dst: target, src: source } = pointers.get();
         // SAFETY: the parts of a walk stay inside both arrays, and do not overlap in the target.
-        unsafe {
-            let (target, source) = (target.add(dst * itemsize), source.offset(src));
-            copy_walk(target, source, &walk, itemsize, swap, stream);
-        }
+        unsafe { copy_walk(pointers.at(dst * items.size, src), &walk, items, stream) };
     });
 }
 
-/// The pointers of an operation whose parts run on several threads.
+/// The elements that are copied.
 #[derive(Clone, Copy)]
-pub(super) struct Pointers {
-    pub dst: *mut u8,
-    pub src: *const u8,
+pub(super) struct ItemBytes {
+    pub size: usize,
+    /// The number of bytes that are reversed together; 1 if all stay where they are.
+    pub unit: usize,
 }
 
-// SAFETY: the threads read memory that nobody writes to, and write to parts that do not overlap.
-unsafe impl Send for Pointers {}
-// SAFETY: the threads read memory that nobody writes to, and write to parts that do not overlap.
-unsafe impl Sync for Pointers {}
-
-impl Pointers {
-    /// A copy of both. A closure that calls this captures the pair, which is `Sync`, and not its fields.
-    pub fn get(&self) -> Pointers {
-        *self
+impl ItemBytes {
+    pub fn of(array: &StridedArray<'_>) -> ItemBytes {
+        let unit = if array.swapped { array.dtype.part_size() } else { 1 };
+        ItemBytes { size: array.dtype.size(), unit }
     }
 }
 
@@ -107,35 +87,26 @@ const fn reversed(byte: usize, unit: usize) -> usize {
     byte / unit * unit + unit - 1 - byte % unit
 }
 
-/// The copy of one plane.
-type PlaneCopy = unsafe fn(*mut u8, *const u8, &Plane, bool);
-
-/// Copies a part of an array.
+/// Copies a part of an array. With `stream`, whole cache lines of the target may bypass the caches.
 ///
 /// # Safety
 ///
 /// The conditions of [`gather`].
-unsafe fn copy_walk(
-    dst: *mut u8,
-    src: *const u8,
-    walk: &Walk,
-    itemsize: usize,
-    swap: Option<usize>,
-    stream: bool,
-) {
+unsafe fn copy_walk(start: Pointers, walk: &Walk, items: ItemBytes, stream: bool) {
     let planes = walk.planes();
+    // SAFETY: the offsets of a walk stay inside both arrays.
+    let at = |from, to: usize| unsafe { start.at(to * items.size, from) };
     #[cfg(target_arch = "x86_64")]
-    if let Some(pixels) = Pixels::of(&planes.plane, itemsize, swap) {
-        // SAFETY: the offsets of a walk stay inside both arrays.
-        planes.each(|from, to| unsafe { pixels.copy(dst.add(to * itemsize), src.offset(from)) });
+    if let Some(pixels) = Pixels::of(&planes.plane, items) {
+        // SAFETY: the planes of a walk are inside both arrays.
+        planes.each(|from, to| unsafe { pixels.copy(at(from, to)) });
         return;
     }
+    let copy = plane_copy(items);
     planes.each(|from, to| {
-        // SAFETY: the offsets of a walk stay inside both arrays.
-        unsafe {
-            let (dst, src) = (dst.add(to * itemsize), src.offset(from));
-            copy_elements(dst, src, &planes.plane, itemsize, swap, stream);
-        }
+        let Pointers { dst, src } = at(from, to);
+        // SAFETY: the planes of a walk are inside both arrays, which do not overlap.
+        unsafe { copy(dst, src, &planes.plane, stream) };
     });
     if stream {
         finish_stream();
@@ -147,70 +118,36 @@ unsafe fn copy_walk(
 /// # Safety
 ///
 /// The conditions of [`gather`].
-pub(super) unsafe fn copy_plane(
-    dst: *mut u8,
-    src: *const u8,
-    plane: &Plane,
-    itemsize: usize,
-    swap: Option<usize>,
-) {
+pub(super) unsafe fn copy_plane(start: Pointers, plane: &Plane, items: ItemBytes) {
     // SAFETY: as the caller promises.
     unsafe {
         #[cfg(target_arch = "x86_64")]
-        if let Some(pixels) = Pixels::of(plane, itemsize, swap) {
-            pixels.copy(dst, src);
+        if let Some(pixels) = Pixels::of(plane, items) {
+            pixels.copy(start);
             return;
         }
-        copy_elements(dst, src, plane, itemsize, swap, false);
+        plane_copy(items)(start.dst, start.src, plane, false);
     }
 }
 
-/// Copies a plane that is no array of pixels. With `stream`, whole cache lines of the target may bypass the caches.
-///
-/// # Safety
-///
-/// The conditions of [`gather`].
-unsafe fn copy_elements(
-    dst: *mut u8,
-    src: *const u8,
-    plane: &Plane,
-    itemsize: usize,
-    swap: Option<usize>,
-    stream: bool,
-) {
-    // SAFETY: the plane's elements are inside both arrays, which do not overlap, and the function is for
-    // items of this size.
-    unsafe {
-        match plane_copy(itemsize, swap) {
-            Some(copy) => copy(dst, src, plane, stream),
-            None => copy_items(dst, src, plane, itemsize, swap.unwrap_or(1)),
-        }
-    }
-}
+/// The copy of one plane that is no array of pixels. With `true`, whole cache lines of the target may bypass the
+/// caches.
+type PlaneCopy = unsafe fn(*mut u8, *const u8, &Plane, bool);
 
-/// The copy for items with the size of an integer.
-fn plane_copy(itemsize: usize, swap: Option<usize>) -> Option<PlaneCopy> {
-    let order = match swap {
-        None | Some(0 | 1) => AS_IS,
-        Some(unit) if unit == itemsize => REVERSED,
-        Some(unit) if unit * 2 == itemsize => HALVES_REVERSED,
-        Some(_) => return None,
-    };
-    Some(match (itemsize, order) {
+fn plane_copy(items: ItemBytes) -> PlaneCopy {
+    match (items.size, items.unit) {
         (1, _) => copy_ints::<u8, AS_IS, 16>,
-        (2, AS_IS) => copy_ints::<u16, AS_IS, 8>,
-        (2, REVERSED) => copy_ints::<u16, REVERSED, 8>,
-        (4, AS_IS) => copy_ints::<u32, AS_IS, 4>,
-        (4, REVERSED) => copy_ints::<u32, REVERSED, 4>,
-        (4, _) => copy_ints::<u32, HALVES_REVERSED, 4>,
-        (8, AS_IS) => copy_ints::<u64, AS_IS, 2>,
-        (8, REVERSED) => copy_ints::<u64, REVERSED, 2>,
+        (2, 1) => copy_ints::<u16, AS_IS, 8>,
+        (2, _) => copy_ints::<u16, REVERSED, 8>,
+        (4, 1) => copy_ints::<u32, AS_IS, 4>,
+        (4, _) => copy_ints::<u32, REVERSED, 4>,
+        (8, 1) => copy_ints::<u64, AS_IS, 2>,
+        (8, 8) => copy_ints::<u64, REVERSED, 2>,
         (8, _) => copy_ints::<u64, HALVES_REVERSED, 2>,
-        (16, AS_IS) => copy_ints::<u128, AS_IS, 1>,
-        (16, REVERSED) => copy_ints::<u128, REVERSED, 1>,
-        (16, _) => copy_ints::<u128, HALVES_REVERSED, 1>,
-        _ => return None,
-    })
+        (_, 1) => copy_ints::<u128, AS_IS, 1>,
+        // The only elements of 16 bytes are complex numbers.
+        _ => copy_ints::<u128, HALVES_REVERSED, 1>,
+    }
 }
 
 /// An unsigned integer with the size of an element.
@@ -294,30 +231,6 @@ unsafe fn copy_rows<T: Bits, const ORDER: u8>(dst: *mut u8, src: *const u8, plan
             for col in 0..cols.len {
                 let item = src.offset(col as isize * cols.src).cast::<T>().read_unaligned();
                 dst.cast::<T>().add(col).write_unaligned(item.with_order::<ORDER>());
-            }
-        }
-    }
-}
-
-/// Copies a plane of items of any size, with every `unit` bytes reversed.
-///
-/// # Safety
-///
-/// The conditions of [`gather`].
-unsafe fn copy_items(dst: *mut u8, src: *const u8, plane: &Plane, itemsize: usize, unit: usize) {
-    let Plane { rows, cols, .. } = *plane;
-    for row in 0..rows.len {
-        for col in 0..cols.len {
-            let from = row as isize * rows.src + col as isize * cols.src;
-            let to = (row * rows.dst + col) * itemsize;
-            // SAFETY: the item is inside both arrays, which do not overlap.
-            let item = unsafe {
-                let dst = dst.add(to);
-                dst.copy_from_nonoverlapping(src.offset(from), itemsize);
-                std::slice::from_raw_parts_mut(dst, itemsize)
-            };
-            if unit > 1 {
-                item.chunks_exact_mut(unit).for_each(<[u8]>::reverse);
             }
         }
     }

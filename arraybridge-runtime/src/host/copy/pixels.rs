@@ -1,9 +1,9 @@
 //! Copies of pixels of one to four channels, such as those of images: taken apart into planes, put together from planes,
 //! mirrored, or with the channels in reverse order.
 
-use super::{avx2, reversed};
+use super::{ItemBytes, avx2, reversed};
 use crate::host::processor::has_avx2;
-use crate::host::walk::{Axis, Plane};
+use crate::host::walk::{Axis, Plane, Pointers};
 
 /// The bytes of a vector. A block of pixels has one for each channel.
 pub(super) const VECTOR: usize = 16;
@@ -40,60 +40,47 @@ impl Vectors {
             None
         }
     }
-
-    /// The place of an element in its block, in bytes.
-    fn place(self, pixel: usize, channel: usize, channels: usize, itemsize: usize) -> usize {
-        match self.interleaved {
-            true => (pixel * channels + channel) * itemsize,
-            false => channel * VECTOR + pixel * itemsize,
-        }
-    }
 }
 
 /// The copy of planes of one shape that are arrays of pixels, or that have several, one after the other.
 pub(super) struct Pixels {
-    itemsize: usize,
+    items: ItemBytes,
     pixels: Axis,
     channels: Axis,
     arrays: Axis,
-    from: Vectors,
-    to: Vectors,
+    pub from: Vectors,
+    pub to: Vectors,
     /// The place of each byte of a block of the target in the block of the source.
-    places: [u8; MAX_CHANNELS * VECTOR],
+    pub places: [u8; MAX_CHANNELS * VECTOR],
 }
 
 impl Pixels {
     /// None if the plane is no array of pixels, or if the order of the elements is the same in source and target.
     #[inline(always)]
-    pub fn of(plane: &Plane, itemsize: usize, swap: Option<usize>) -> Option<Pixels> {
+    pub fn of(plane: &Plane, items: ItemBytes) -> Option<Pixels> {
         let Plane { rows, cols, .. } = plane;
         let few = rows.len.min(cols.len);
         let has_channels = few > 1 && few <= MAX_CHANNELS;
         if rows.len.max(cols.len) < MIN_PIXELS
-            || !(has_channels || cols.src == -(itemsize as isize))
+            || !(has_channels || cols.src == -(items.size as isize))
         {
             return None;
         }
-        Pixels::found(plane, itemsize, swap)
+        Pixels::found(plane, items)
     }
 
     // Inlined, its frame would be a cost of every copy.
     #[inline(never)]
-    fn found(plane: &Plane, itemsize: usize, swap: Option<usize>) -> Option<Pixels> {
+    fn found(plane: &Plane, items: ItemBytes) -> Option<Pixels> {
         const ONE: Axis = Axis { len: 1, src: 0, dst: 0 };
         let Plane { rows, cols, .. } = *plane;
-        Pixels::new(cols, rows, ONE, itemsize, swap)
-            .or_else(|| Pixels::new(rows, cols, ONE, itemsize, swap))
-            .or_else(|| Pixels::new(cols, ONE, rows, itemsize, swap))
+        Pixels::new(cols, rows, ONE, items)
+            .or_else(|| Pixels::new(rows, cols, ONE, items))
+            .or_else(|| Pixels::new(cols, ONE, rows, items))
     }
 
-    fn new(
-        pixels: Axis,
-        channels: Axis,
-        arrays: Axis,
-        itemsize: usize,
-        swap: Option<usize>,
-    ) -> Option<Pixels> {
+    fn new(pixels: Axis, channels: Axis, arrays: Axis, items: ItemBytes) -> Option<Pixels> {
+        let itemsize = items.size;
         let fits = channels.len <= MAX_CHANNELS && pixels.len >= MIN_PIXELS;
         if !fits || !matches!(itemsize, 1 | 2 | 4 | 8) || !has_avx2() {
             return None;
@@ -102,11 +89,11 @@ impl Pixels {
         let apart = |axis: Axis| (axis.dst * itemsize) as isize;
         let to = Vectors::of(apart(pixels), apart(channels), channels.len, itemsize)?;
         let places = [0; MAX_CHANNELS * VECTOR];
-        let mut copy = Pixels { itemsize, pixels, channels, arrays, from, to, places };
+        let mut copy = Pixels { items, pixels, channels, arrays, from, to, places };
         if from.interleaved == to.interleaved && !copy.is_mirrored() && !copy.is_reversed() {
             return None;
         }
-        copy.find_places(swap.unwrap_or(1).max(1));
+        copy.find_places();
         Some(copy)
     }
 
@@ -122,21 +109,28 @@ impl Pixels {
 
     /// The pixels of a block.
     fn per_block(&self) -> usize {
-        VECTOR / self.itemsize
+        VECTOR / self.items.size
     }
 
-    /// Every `unit` bytes of an element are reversed.
-    fn find_places(&mut self, unit: usize) {
-        let (itemsize, channels, pixels) = (self.itemsize, self.channels.len, self.per_block());
+    /// The place of an element in a block of vectors, in bytes.
+    fn place(&self, vectors: Vectors, pixel: usize, channel: usize) -> usize {
+        match vectors.interleaved {
+            true => (pixel * self.channels.len + channel) * self.items.size,
+            false => channel * VECTOR + pixel * self.items.size,
+        }
+    }
+
+    fn find_places(&mut self) {
+        let (channels, pixels) = (self.channels.len, self.per_block());
         let (mirrored, backward) = (self.is_mirrored(), self.is_reversed());
         for channel in 0..channels {
             for pixel in 0..pixels {
-                let to = self.to.place(pixel, channel, channels, itemsize);
+                let to = self.place(self.to, pixel, channel);
                 let channel = if backward { channels - 1 - channel } else { channel };
                 let pixel = if mirrored { pixels - 1 - pixel } else { pixel };
-                let from = self.from.place(pixel, channel, channels, itemsize);
-                for byte in 0..itemsize {
-                    self.places[to + byte] = (from + reversed(byte, unit)) as u8;
+                let from = self.place(self.from, pixel, channel);
+                for byte in 0..self.items.size {
+                    self.places[to + byte] = (from + reversed(byte, self.items.unit)) as u8;
                 }
             }
         }
@@ -148,17 +142,17 @@ impl Pixels {
     ///
     /// The conditions of [`gather`](super::gather).
     #[inline(never)]
-    pub unsafe fn copy(&self, dst: *mut u8, src: *const u8) {
+    pub unsafe fn copy(&self, start: Pointers) {
         let pairs = self.pixels.len / (2 * self.per_block());
         let last = self.pixels.len - 2 * self.per_block();
         for array in 0..self.arrays.len {
             // SAFETY: the array is inside those of the caller.
             unsafe {
-                let dst = dst.add(array * self.arrays.dst * self.itemsize);
-                let src = src.offset(array as isize * self.arrays.src);
-                self.copy_pairs(dst, src, 0, pairs);
+                let to = array * self.arrays.dst * self.items.size;
+                let first = start.at(to, array as isize * self.arrays.src);
+                self.copy_pairs(first, 0, pairs);
                 // Some of its pixels may have been copied already.
-                self.copy_pairs(dst, src, last, 1);
+                self.copy_pairs(first, last, 1);
             }
         }
     }
@@ -169,8 +163,8 @@ impl Pixels {
     ///
     /// The conditions of [`copy`](Self::copy), with the array's first pixel. It has all pixels of
     /// the blocks.
-    unsafe fn copy_pairs(&self, dst: *mut u8, src: *const u8, start: usize, pairs: usize) {
-        let Pixels { pixels, channels, from, to, .. } = *self;
+    unsafe fn copy_pairs(&self, array: Pointers, start: usize, pairs: usize) {
+        let Pixels { pixels, channels, .. } = *self;
         // Of a block in reverse order, the last element comes first.
         let mut first = start as isize * pixels.src;
         if self.is_mirrored() {
@@ -181,14 +175,14 @@ impl Pixels {
         }
         // SAFETY: the blocks have whole pixels, and there are no gaps between their elements. The processor has AVX2.
         unsafe {
-            let (dst, src) = (dst.add(start * pixels.dst * self.itemsize), src.offset(first));
+            let blocks = array.at(start * pixels.dst * self.items.size, first);
             let shuffle = match channels.len {
                 1 => avx2::shuffle::<1>,
                 2 => avx2::shuffle::<2>,
                 3 => avx2::shuffle::<3>,
                 _ => avx2::shuffle::<4>,
             };
-            shuffle(dst, to, src, from, &self.places, pairs);
+            shuffle(blocks, self, pairs);
         }
     }
 }

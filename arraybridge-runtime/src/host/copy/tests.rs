@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::transpose::tile_in_blocks;
 use super::*;
+use crate::host::dtype::DType;
 
 /// The copy, one element at a time by its index.
 fn naive(memory: &[u8], first: usize, case: &Case) -> Vec<u8> {
@@ -15,10 +16,9 @@ fn naive(memory: &[u8], first: usize, case: &Case) -> Vec<u8> {
             at += (rest % len) as isize * stride;
             rest /= len;
         }
-        let mut item = memory[at as usize..][..case.itemsize].to_vec();
-        if let Some(unit) = case.swap {
-            item.chunks_mut(unit).for_each(<[u8]>::reverse);
-        }
+        let ItemBytes { size, unit } = case.items();
+        let mut item = memory[at as usize..][..size].to_vec();
+        item.chunks_mut(unit).for_each(<[u8]>::reverse);
         out.extend(item);
     }
     out
@@ -28,19 +28,30 @@ fn naive(memory: &[u8], first: usize, case: &Case) -> Vec<u8> {
 struct Case {
     shape: Vec<usize>,
     strides: Vec<isize>,
-    itemsize: usize,
-    swap: Option<usize>,
+    dtype: DType,
+    swapped: bool,
+}
+
+impl Case {
+    fn array(&self, data: *const u8) -> StridedArray<'_> {
+        let Case { shape, strides, dtype, swapped } = self;
+        StridedArray { data, shape, strides, dtype: *dtype, swapped: *swapped }
+    }
+
+    fn items(&self) -> ItemBytes {
+        ItemBytes::of(&self.array(std::ptr::null()))
+    }
 }
 
 /// Memory for a case at a given misalignment, with the offset of its first element.
 fn memory(case: &Case, misalignment: usize) -> (Vec<u8>, usize) {
-    let (lowest, end) = layout::extent(&case.shape, &case.strides, case.itemsize).unwrap();
+    let (lowest, end) = layout::extent(&case.shape, &case.strides, case.dtype.size()).unwrap();
     let len = (end - lowest) as usize + misalignment;
     let bytes = (0..len).map(|i| (i as u32).wrapping_mul(0x9e37_79b1).to_be_bytes()[0]);
     (bytes.collect(), misalignment + lowest.unsigned_abs())
 }
 
-fn check(case: &Case, misalignment: usize, threads: usize) {
+fn check(case: &Case, misalignment: usize, threads: Threads) {
     let (memory, first) = memory(case, misalignment);
     let expected = naive(&memory, first, case);
     let guard = 16;
@@ -48,15 +59,7 @@ fn check(case: &Case, misalignment: usize, threads: usize) {
     // SAFETY: the memory covers the elements, and the target has room after the misalignment.
     unsafe {
         let (dst, src) = (out.as_mut_ptr().add(misalignment), memory.as_ptr().add(first));
-        gather(
-            dst,
-            src,
-            &case.shape,
-            &case.strides,
-            case.itemsize,
-            case.swap,
-            Threads::AtMost(threads),
-        );
+        gather(dst, case.array(src), threads);
     }
     let (before, out) = out.split_at(misalignment);
     assert!(out[..expected.len()] == expected, "{case:?}");
@@ -66,33 +69,19 @@ fn check(case: &Case, misalignment: usize, threads: usize) {
 fn cases() -> impl Strategy<Value = Case> {
     let axis = (0_usize..20, -70_isize..70);
     let any = proptest::collection::vec(axis, 0..4).prop_map(|axes| axes.into_iter().unzip());
-    (any, itemsizes()).prop_map(|((shape, strides), (itemsize, swap))| Case {
+    (any, elements()).prop_map(|((shape, strides), (dtype, swapped))| Case {
         shape,
         strides,
-        itemsize,
-        swap,
+        dtype,
+        swapped,
     })
 }
 
-fn itemsizes() -> impl Strategy<Value = (usize, Option<usize>)> {
-    proptest::sample::select(vec![
-        (1, None),
-        (1, Some(1)),
-        (2, None),
-        (2, Some(2)),
-        (4, None),
-        (4, Some(4)),
-        (4, Some(2)),
-        (8, None),
-        (8, Some(8)),
-        (8, Some(4)),
-        (16, None),
-        (16, Some(16)),
-        (16, Some(8)),
-        (3, None),
-        (12, Some(4)),
-        (16, Some(4)),
-    ])
+/// A type of each size and each order of bytes.
+fn elements() -> impl Strategy<Value = (DType, bool)> {
+    use DType::{Complex64, Complex128, Float64, Int32, Uint8, Uint16};
+    let dtypes = vec![Uint8, Uint16, Int32, Float64, Complex64, Complex128];
+    (proptest::sample::select(dtypes), any::<bool>())
 }
 
 /// Permuted, flipped, stepped and broadcast views of a contiguous array.
@@ -100,16 +89,16 @@ fn permuted_cases() -> impl Strategy<Value = Case> {
     let axis = (1_usize..70, -2_isize..3);
     let axes = proptest::collection::vec(axis, 1..4);
     let order = Just([0_usize, 1, 2, 3]).prop_shuffle();
-    (axes, order, itemsizes()).prop_map(|(axes, order, (itemsize, swap))| {
+    (axes, order, elements()).prop_map(|(axes, order, (dtype, swapped))| {
         let order: Vec<usize> = order.into_iter().filter(|i| *i < axes.len()).collect();
         let mut strides = vec![0; axes.len()];
-        let mut stride = itemsize as isize;
+        let mut stride = dtype.size() as isize;
         for index in order {
             let (len, step) = axes[index];
             strides[index] = stride * step;
             stride *= len as isize * step.abs().max(1);
         }
-        Case { shape: axes.iter().map(|axis| axis.0).collect(), strides, itemsize, swap }
+        Case { shape: axes.iter().map(|axis| axis.0).collect(), strides, dtype, swapped }
     })
 }
 
@@ -118,22 +107,23 @@ proptest! {
 
     #[test]
     fn any_strides_are_read_in_c_order(case in cases(), misalignment in 0_usize..9) {
-        check(&case, misalignment, 1);
+        check(&case, misalignment, Threads::ONE);
     }
 
     #[test]
     fn permuted_cases_are_read_in_c_order(case in permuted_cases(), shift in 0_usize..3) {
-        check(&case, shift, 1);
+        check(&case, shift, Threads::ONE);
     }
 }
 
 /// Two transposed axes with at least one cache line each, between others.
 fn transposed_cases() -> impl Strategy<Value = Case> {
     let sides = (1_usize..300, 1_usize..300, 1_usize..3);
-    (sides, itemsizes(), 0_usize..40).prop_map(|((rows, cols, planes), (itemsize, swap), gap)| {
+    (sides, elements(), 0_usize..40).prop_map(|((rows, cols, planes), (dtype, swapped), gap)| {
+        let itemsize = dtype.size();
         let stride = (rows * itemsize + gap) as isize;
         let strides = vec![stride * cols as isize, itemsize as isize, stride];
-        Case { shape: vec![planes, rows, cols], strides, itemsize, swap }
+        Case { shape: vec![planes, rows, cols], strides, dtype, swapped }
     })
 }
 
@@ -142,7 +132,7 @@ proptest! {
 
     #[test]
     fn transposed_axes_are_read_in_c_order(case in transposed_cases(), shift in 0_usize..3) {
-        check(&case, shift, 1);
+        check(&case, shift, Threads::ONE);
     }
 
     /// Copies as large arrays are copied, with rows that begin at cache lines or not.
@@ -152,11 +142,11 @@ proptest! {
         let expected = naive(&memory, first, &case);
         let mut out = vec![0xee_u8; expected.len() + 3 * 64];
         let start = out.as_ptr().align_offset(64) + shift;
-        let walk = Walk::new(&case.shape, &case.strides, case.itemsize).unwrap();
+        let walk = Walk::new(&case.shape, &case.strides, case.dtype.size()).unwrap();
         // SAFETY: the memory covers the elements, and the target has room for them.
         unsafe {
             let (dst, src) = (out.as_mut_ptr().add(start), memory.as_ptr().add(first));
-            copy_walk(dst, src, &walk, case.itemsize, case.swap, true);
+            copy_walk(Pointers { dst, src }, &walk, case.items(), true);
         }
         let (before, rest) = out.split_at(start);
         prop_assert!(rest[..expected.len()] == expected);
@@ -170,7 +160,8 @@ fn images() -> impl Strategy<Value = Case> {
     let sides = (1_usize..4, 50_usize..200, 1_usize..6);
     let signs = (prop::bool::ANY, -1_isize..2);
     let layout = (prop::bool::ANY, prop::bool::ANY, 0_usize..12);
-    (sides, signs, layout, itemsizes()).prop_map(|(sides, signs, layout, (itemsize, swap))| {
+    (sides, signs, layout, elements()).prop_map(|(sides, signs, layout, (dtype, swapped))| {
+        let itemsize = dtype.size();
         let ((images, pixels, channels), (mirrored, channel_sign)) = (sides, signs);
         let (interleaved, to_interleaved, gap) = layout;
         // Most have no gap.
@@ -186,7 +177,7 @@ fn images() -> impl Strategy<Value = Case> {
             true => (vec![images, pixels, channels], vec![image as isize, pixel, channel]),
             false => (vec![images, channels, pixels], vec![image as isize, channel, pixel]),
         };
-        Case { shape, strides, itemsize, swap }
+        Case { shape, strides, dtype, swapped }
     })
 }
 
@@ -195,7 +186,7 @@ proptest! {
 
     #[test]
     fn images_are_read_in_c_order(case in images(), shift in 0_usize..9) {
-        check(&case, shift, 1);
+        check(&case, shift, Threads::ONE);
     }
 }
 
@@ -203,9 +194,9 @@ proptest! {
 #[test]
 fn images_without_gaps_are_copied_in_vectors() {
     use crate::host::processor::has_avx2;
-    let is_vectors = |shape: &[usize], strides: &[isize], itemsize: usize| {
-        let planes = Walk::new(shape, strides, itemsize).unwrap().planes();
-        Pixels::of(&planes.plane, itemsize, None).is_some()
+    let is_vectors = |shape: &[usize], strides: &[isize], size: usize| {
+        let planes = Walk::new(shape, strides, size).unwrap().planes();
+        Pixels::of(&planes.plane, ItemBytes { size, unit: 1 }).is_some()
     };
     let layouts: [(&[usize], &[isize], bool); 14] = [
         // Channels to the front and to the end, also of a part of each row.
@@ -235,10 +226,10 @@ fn images_without_gaps_are_copied_in_vectors() {
 /// A processor without AVX2 copies the tiles of a plane like this.
 #[test]
 fn blocks_without_vectors_give_the_same() {
-    fn check<T: Bits, const ORDER: u8, const B: usize>(swap: Option<usize>) {
+    fn check<T: Bits, const ORDER: u8, const B: usize>(dtype: DType, swapped: bool) {
         let (itemsize, rows, cols) = (size_of::<T>(), 37, 50);
         let strides = vec![itemsize as isize, (itemsize * rows + 3) as isize];
-        let case = Case { shape: vec![rows, cols], strides, itemsize, swap };
+        let case = Case { shape: vec![rows, cols], strides, dtype, swapped };
         let (memory, first) = memory(&case, 1);
         let pitch = cols * itemsize;
         let mut out = vec![0xee_u8; rows * pitch];
@@ -250,12 +241,12 @@ fn blocks_without_vectors_give_the_same() {
         }
         assert!(out == naive(&memory, first, &case), "{case:?}");
     }
-    check::<u8, AS_IS, 16>(None);
-    check::<u16, AS_IS, 8>(None);
-    check::<u16, REVERSED, 8>(Some(2));
-    check::<u32, HALVES_REVERSED, 4>(Some(2));
-    check::<u64, AS_IS, 2>(None);
-    check::<u128, REVERSED, 1>(Some(16));
+    check::<u8, AS_IS, 16>(DType::Uint8, false);
+    check::<u16, AS_IS, 8>(DType::Uint16, false);
+    check::<u16, REVERSED, 8>(DType::Uint16, true);
+    check::<u32, REVERSED, 4>(DType::Int32, true);
+    check::<u64, HALVES_REVERSED, 2>(DType::Complex64, true);
+    check::<u128, HALVES_REVERSED, 1>(DType::Complex128, true);
 }
 
 #[test]
@@ -264,8 +255,8 @@ fn threads_do_not_change_the_result() {
     let layouts = [(4 * side as isize, 4), (4, 4 * side as isize), (0, -4), (-4, 0)];
     for strides in layouts {
         let strides = vec![strides.0, strides.1];
-        let case = Case { shape: vec![side, side], strides, itemsize: 4, swap: None };
-        for threads in [0, 1, 2, 3, 64] {
+        let case = Case { shape: vec![side, side], strides, dtype: DType::Float32, swapped: false };
+        for threads in [0, 1, 2, 3, 64].map(Threads::AtMost).into_iter().chain([Threads::Several]) {
             check(&case, 1, threads);
         }
     }
@@ -275,34 +266,20 @@ fn threads_do_not_change_the_result() {
 fn few_long_rows_and_many_short_ones_are_split() {
     for shape in [vec![2, 1 << 20], vec![1 << 20, 3], vec![3, 1 << 19, 2]] {
         let strides = (0..shape.len()).map(|i| [4, 16, 8][i]).collect();
-        check(&Case { shape, strides, itemsize: 4, swap: Some(4) }, 0, 2);
+        check(
+            &Case { shape, strides, dtype: DType::Float32, swapped: true },
+            0,
+            Threads::AtMost(2),
+        );
     }
 }
 
 #[test]
 fn sixty_four_axes_are_copied() {
-    let mut case = Case { shape: vec![1; 64], strides: vec![7; 64], itemsize: 2, swap: None };
+    let (shape, strides) = (vec![1; 64], vec![7; 64]);
+    let mut case = Case { shape, strides, dtype: DType::Uint16, swapped: false };
     (case.shape[0], case.shape[31], case.shape[63]) = (3, 2, 4);
-    check(&case, 1, 2);
+    check(&case, 1, Threads::AtMost(2));
     case.shape[40] = 0;
-    check(&case, 1, 2);
-}
-
-#[test]
-fn a_large_copy_that_is_measured_is_whole() {
-    // Rows in reverse order. Reading and writing them moves more than 64 MiB.
-    const ROWS: usize = 33;
-    const ROW: usize = 1 << 20;
-    let memory: Vec<u8> = (0..ROWS * ROW).map(|i| (i % 251 + i / ROW) as u8).collect();
-    let expected: Vec<u8> = memory.chunks(ROW).rev().flatten().copied().collect();
-    for _ in 0..2 {
-        let mut out = vec![0xee; ROWS * ROW];
-        // SAFETY: the memory has all elements, and there is room for as many.
-        unsafe {
-            let last = memory.as_ptr().add((ROWS - 1) * ROW);
-            let strides = [-(ROW as isize), 1];
-            gather(out.as_mut_ptr(), last, &[ROWS, ROW], &strides, 1, None, Threads::Several);
-        }
-        assert!(out == expected);
-    }
+    check(&case, 1, Threads::AtMost(2));
 }

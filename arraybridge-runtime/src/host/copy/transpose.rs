@@ -127,19 +127,17 @@ unsafe fn transpose_locally<T: Bits, const ORDER: u8, const B: usize>(
         let (rows, cols) = tile_shape(size_of::<T>());
         assert!(Band::holds(rows, cols * size_of::<T>()));
     }
-    let mut band = Band::new(cols * itemsize);
+    let mut band = Band::new(cols, itemsize);
     plane.tiles((rows, cols), |tile, at| {
-        let (bytes, before) = (tile.cols.len * itemsize, at.col * itemsize);
-        let is_last = at.col + tile.cols.len == plane.cols.len;
         // SAFETY: the tiles of a plane lie inside it, and the band holds one.
         unsafe {
             transpose_tile::<T, ORDER, B>(band.row(0), band.pitch, src.offset(at.src), tile);
             for row in 0..tile.rows.len {
                 let to = dst.add((at.dst + row * tile.rows.dst) * itemsize);
                 if stream {
-                    band.write(row, to, bytes, before, is_last);
+                    band.write(row, to, at);
                 } else {
-                    to.copy_from_nonoverlapping(band.row(row), bytes);
+                    to.copy_from_nonoverlapping(band.row(row), at.cols * itemsize);
                 }
             }
         }

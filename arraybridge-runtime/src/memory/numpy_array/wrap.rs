@@ -51,11 +51,11 @@ pub fn wrap<'py>(
         owner => owner,
     };
     let Some(descr) = descr(py, view.dtype(), extended) else { return Ok(None) };
-    let strides = view.strides().as_ptr();
+    let memory = (view.data(), view.strides().as_ptr());
     // SAFETY: the view has as many strides as extents, and the owner keeps its elements alive. The array
     // is new, so this is the only reference to it.
     unsafe {
-        let array = new(py, descr, view.data(), view.shape(), strides, || base(py, owner))?;
+        let array = new(descr, view.shape(), memory, || base(py, owner))?;
         if view.is_read_only() {
             clear_writeable(&array);
         }
@@ -86,7 +86,7 @@ pub fn own<T: Element, D: Dimension + 'static>(
 ) -> Result<PyResult<Bound<'_, PyAny>>, Array<T, D>> {
     let Some(descr) = builtin(py, T::DTYPE) else { return Err(array) };
     if let Some(elements) = array.as_slice().filter(|elements| size_of_val(*elements) <= COPIED) {
-        return Ok(copied(py, descr, array.shape(), elements));
+        return Ok(copied(descr, array.shape(), elements));
     }
     // The strides go where there is room for them: a dimension has as many numbers.
     let (shape, mut strides) = (array.raw_dim(), array.raw_dim());
@@ -94,15 +94,13 @@ pub fn own<T: Element, D: Dimension + 'static>(
         *bytes = (stride * size_of::<T>() as isize).cast_unsigned();
     }
     let mut array = Box::new(array);
-    let data = array.as_mut_ptr().cast();
-    let strides = strides.slice().as_ptr().cast();
+    let memory = (array.as_mut_ptr().cast(), strides.slice().as_ptr().cast());
     // SAFETY: shape and strides describe the elements of the array, which the capsule owns.
-    Ok(unsafe { new(py, descr, data, shape.slice(), strides, || capsule(py, array)) })
+    Ok(unsafe { new(descr, shape.slice(), memory, || capsule(py, array)) })
 }
 
 /// A NumPy array in NumPy's own memory, with elements in row-major order.
 fn copied<'py, T: Element>(
-    py: Python<'py>,
     descr: Bound<'py, PyArrayDescr>,
     shape: &[usize],
     elements: &[T],
@@ -110,12 +108,15 @@ fn copied<'py, T: Element>(
     debug_assert_eq!(shape.iter().product::<usize>(), elements.len());
     // SAFETY: the dtype is that of the elements, and NumPy allocates as many of them. Nobody else has the new array.
     unsafe {
-        let array = allocated(py, descr, shape, ptr::null(), ptr::null_mut())?;
+        let array = allocated(descr, shape, None)?;
         let data = (*npyffi::_PyArray_GET_ITEM_DATA(array.as_ptr().cast())).data;
         data.cast::<T>().copy_from_nonoverlapping(elements.as_ptr(), elements.len());
         Ok(array)
     }
 }
+
+/// The address of an array's elements, and its strides.
+type Memory = (*mut u8, *const isize);
 
 /// Makes a NumPy array of memory that `base` keeps alive. NumPy allocates an array without elements
 /// itself.
@@ -133,20 +134,19 @@ fn copied<'py, T: Element>(
 /// that may be written to, or the caller makes the array read-only before anybody sees it.
 #[inline]
 unsafe fn new<'py>(
-    py: Python<'py>,
     descr: Bound<'py, PyArrayDescr>,
-    data: *mut u8,
     shape: &[usize],
-    strides: *const isize,
+    memory: Memory,
     base: impl FnOnce() -> PyResult<Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
+    let py = descr.py();
     // SAFETY: the caller vouches for the strides and the elements. NumPy takes over the base. An array that gets none
     // is dropped before anybody reads it.
     unsafe {
         if shape.contains(&0) {
-            return allocated(py, descr, shape, ptr::null(), ptr::null_mut());
+            return allocated(descr, shape, None);
         }
-        let array = allocated(py, descr, shape, strides, data)?;
+        let array = allocated(descr, shape, Some(memory))?;
         match PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), base()?.into_ptr()) {
             0 => Ok(array),
             _ => Err(PyErr::fetch(py)),
@@ -154,7 +154,7 @@ unsafe fn new<'py>(
     }
 }
 
-/// Makes a NumPy array that can be written to and has no base. Without `data`, NumPy allocates the elements in row-major
+/// Makes a NumPy array that can be written to and has no base. Without memory, NumPy allocates the elements in row-major
 /// order.
 ///
 /// # Errors
@@ -163,15 +163,15 @@ unsafe fn new<'py>(
 ///
 /// # Safety
 ///
-/// If there is `data`, there are as many strides, in bytes, as extents, and they describe elements of the dtype.
+/// The memory has as many strides, in bytes, as extents, and they describe elements of the dtype.
 #[inline]
 unsafe fn allocated<'py>(
-    py: Python<'py>,
     descr: Bound<'py, PyArrayDescr>,
     shape: &[usize],
-    strides: *const isize,
-    data: *mut u8,
+    memory: Option<Memory>,
 ) -> PyResult<Bound<'py, PyAny>> {
+    let py = descr.py();
+    let (data, strides) = memory.unwrap_or((ptr::null_mut(), ptr::null()));
     // SAFETY: NumPy takes over the dtype, and copies extents and strides.
     unsafe {
         let array = PY_ARRAY_API.PyArray_NewFromDescr(

@@ -313,10 +313,7 @@ impl SharedSource {
     ///
     /// Panics if there are no such elements.
     pub fn region(&self, ranges: impl IntoIterator<Item = (usize, Range<usize>)>) -> Source {
-        let view = ranges
-            .into_iter()
-            .fold(self.view.clone(), |view, (axis, range)| view.part(axis, range.start, range.end));
-        Source { view, owner: Owner::Shared(self.owner.clone()) }
+        Source { view: self.view.region(ranges), owner: Owner::Shared(self.owner.clone()) }
     }
 
     /// A source of the part at an index of the first axis.

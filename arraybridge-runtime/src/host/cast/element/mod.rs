@@ -4,7 +4,7 @@ mod clamp;
 mod float;
 mod scale;
 
-pub(super) use self::clamp::{CastTo, Clamp};
+pub(super) use self::clamp::Clamp;
 pub(super) use self::float::{Complex, Decode, Encode, EncodeF32, NonZero, Odd, Parts};
 pub(super) use self::scale::{Stretch, Unit};
 

@@ -88,52 +88,10 @@ macro_rules! for_small {
 
 /// The cast between two types that processors compute with.
 pub(super) fn clamp(src: DType, dst: DType) -> Option<Kernel> {
-    match src {
-        DType::Bool => clamp_from::<Bool>(dst),
-        DType::Uint8 => clamp_from::<u8>(dst),
-        DType::Uint16 => clamp_from::<u16>(dst),
-        DType::Uint32 => clamp_from::<u32>(dst),
-        DType::Uint64 => clamp_from::<u64>(dst),
-        DType::Int8 => clamp_from::<i8>(dst),
-        DType::Int16 => clamp_from::<i16>(dst),
-        DType::Int32 => clamp_from::<i32>(dst),
-        DType::Int64 => clamp_from::<i64>(dst),
-        DType::Float32 => clamp_from::<f32>(dst),
-        DType::Float64 => clamp_from::<f64>(dst),
-        _ => None,
-    }
-}
-
-/// A type that can be cast to every type that processors compute with.
-trait Native:
-    CastTo<Bool>
-    + CastTo<u8>
-    + CastTo<u16>
-    + CastTo<u32>
-    + CastTo<u64>
-    + CastTo<i8>
-    + CastTo<i16>
-    + CastTo<i32>
-    + CastTo<i64>
-    + CastTo<f32>
-    + CastTo<f64>
-{
-}
-
-impl Native for Bool {}
-impl Native for u8 {}
-impl Native for u16 {}
-impl Native for u32 {}
-impl Native for u64 {}
-impl Native for i8 {}
-impl Native for i16 {}
-impl Native for i32 {}
-impl Native for i64 {}
-impl Native for f32 {}
-impl Native for f64 {}
-
-fn clamp_from<S: Native>(dst: DType) -> Option<Kernel> {
-    for_native!(dst, D => map::<Clamp<S, D>>)
+    for_native!(src, S => {
+        let kernel: Option<Kernel> = for_native!(dst, D => map::<Clamp<S, D>>);
+        kernel?
+    })
 }
 
 /// The search for integers that have more significant bits than a type of floats.

@@ -8,13 +8,12 @@ use proptest::prelude::*;
 
 use self::reference::*;
 use super::pass::{Goal, Pass};
-use super::plan::Plan;
+use super::plan::CastPlan;
 use super::*;
 use crate::host::cache::STREAM_MIN;
-use crate::host::copy;
+use crate::host::copy::{self, ItemBytes};
 use crate::host::dtype::Kind;
-use crate::host::parallel::Threads;
-use crate::host::walk::Walk;
+use crate::host::walk::{Pointers, StridedArray, Walk};
 
 const SCALINGS: [Scaling; 3] = [Scaling::Clamp, Scaling::Unit, Scaling::Stretch];
 
@@ -33,10 +32,11 @@ unsafe fn cast(
     threads: usize,
 ) -> Result<CastReport, CastError> {
     let (shape, strides) = ([len], [src_dtype.size() as isize]);
-    let src =
-        StridedArray { data: src, shape: &shape, strides: &strides, dtype: src_dtype, swap: None };
+    let (data, dtype) = (src, src_dtype);
+    let src = StridedArray { data, shape: &shape, strides: &strides, dtype, swapped: false };
+    let cast = Cast { dtype: dst_dtype, scaling, threads: Threads::AtMost(threads) };
     // SAFETY: the one axis is contiguous, and source and target hold the elements.
-    unsafe { cast_strided(dst, dst_dtype, src, scaling, Threads::AtMost(threads)) }
+    unsafe { cast_strided(dst, src, cast) }
 }
 
 fn run(
@@ -182,19 +182,19 @@ fn integers_that_a_cast_to_floats_rounds_are_counted_in_any_layout() {
             let expected = bytes.chunks(size).filter(|x| changes(x)).count() as u64;
             let shape = [bytes.len() / size];
             for (strides, threads) in [([size as isize], 1), ([-(size as isize)], 3)] {
-                for swap in [None, Some(size)] {
-                    if swap.is_some() {
+                for swapped in [false, true] {
+                    if swapped {
                         bytes.chunks_mut(size).for_each(<[u8]>::reverse);
                     }
                     let first = if strides[0] > 0 { 0 } else { bytes.len() - size };
                     let data = bytes[first..].as_ptr();
-                    let src =
-                        StridedArray { data, shape: &shape, strides: &strides, dtype: src, swap };
+                    let (shape, strides) = (&shape[..], &strides[..]);
+                    let src = StridedArray { data, shape, strides, dtype: src, swapped };
                     // SAFETY: the strides stay inside the bytes.
                     let found =
                         unsafe { count_rounded(src, dst, Threads::AtMost(threads)) }.unwrap();
                     assert_eq!(found, expected, "{} -> {dst}", src.dtype);
-                    if swap.is_some() {
+                    if swapped {
                         bytes.chunks_mut(size).for_each(<[u8]>::reverse);
                     }
                 }
@@ -427,7 +427,7 @@ fn a_cast_of_long_thin_planes_that_bypasses_the_caches_gives_the_same() {
 
 /// Casts an array of rows, planes and columns, which are in the opposite order in the source, as a large one is cast.
 fn bypass((rows, planes, cols): (usize, usize, usize), src: DType, dst: DType, shift: usize) {
-    let Ok(mut plan) = Plan::new(src, dst, Scaling::Clamp) else { return };
+    let Ok(mut plan) = CastPlan::new(src, dst, Scaling::Clamp) else { return };
     plan.params.stream = true;
     let (size, len) = (src.size(), rows * planes * cols);
     let memory: Vec<u8> = (0..len * size).map(|i| (i * i * 31 + i / 7) as u8).collect();
@@ -438,10 +438,12 @@ fn bypass((rows, planes, cols): (usize, usize, usize), src: DType, dst: DType, s
     let start = out.as_ptr().align_offset(64) + shift;
     // SAFETY: the memory covers the view, and the targets hold its elements.
     unsafe {
-        let (to, from) = (contiguous.as_mut_ptr(), memory.as_ptr());
-        copy::gather(to, from, &shape, &strides, size, None, Threads::ONE);
+        let (data, dtype) = (memory.as_ptr(), src);
+        let view = StridedArray { data, shape: &shape, strides: &strides, dtype, swapped: false };
+        copy::gather(contiguous.as_mut_ptr(), view, Threads::ONE);
         let walk = Walk::new(&shape, &strides, size).unwrap();
-        Pass::new(&plan, None, Goal::Cast).run(out.as_mut_ptr().add(start), from, &walk);
+        let start = Pointers { dst: out.as_mut_ptr().add(start), src: data };
+        Pass::new(&plan, ItemBytes::of(&view), Goal::Cast).run(start, &walk);
     }
     let (expected, _) = run(dst, src, &contiguous, Scaling::Clamp, 1);
     let (before, rest) = out.split_at(start);
@@ -460,8 +462,6 @@ fn strided(
     if !is_real(src) && is_real(dst) && dst != DType::Bool {
         return;
     }
-    let parts = if is_real(src) { 1 } else { 2 };
-    let swap = swapped.then_some(src.size() / parts);
     let (lowest, end) = crate::host::layout::extent(shape, strides, src.size()).unwrap();
     let memory: Vec<u8> = (0..end - lowest).map(|i| (i * i * 31 + i / 7) as u8).collect();
     let len: usize = shape.iter().product();
@@ -470,9 +470,10 @@ fn strided(
     // SAFETY: the memory covers the view, and the targets hold its elements.
     let report = unsafe {
         let data = memory.as_ptr().add(lowest.unsigned_abs());
-        let view = StridedArray { data, shape, strides, dtype: src, swap };
-        copy::gather(contiguous.as_mut_ptr(), data, shape, strides, src.size(), swap, Threads::ONE);
-        cast_strided(out.as_mut_ptr(), dst, view, scaling, Threads::ONE).unwrap()
+        let view = StridedArray { data, shape, strides, dtype: src, swapped };
+        copy::gather(contiguous.as_mut_ptr(), view, Threads::ONE);
+        let cast = Cast { dtype: dst, scaling, threads: Threads::ONE };
+        cast_strided(out.as_mut_ptr(), view, cast).unwrap()
     };
     assert_eq!(out.pop(), Some(0xee));
     assert_eq!((out, report), run(dst, src, &contiguous, scaling, 1));

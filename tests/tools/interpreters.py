@@ -98,7 +98,7 @@ def unpack(version: str, folder: Path) -> None:
 
 def adapt(prefix: Path, python: Path) -> None:
     """Make an interpreter use the libraries and the headers in its folder."""
-    # A header of the processor is looked for in the folder of the compiler, which has other versions.
+    # The compiler looks for this header in its own folder, which has other versions.
     headers = python.parent.parent / "include" / python.name
     (headers / "x86_64-linux-gnu").mkdir()
     (headers / "x86_64-linux-gnu" / python.name).symlink_to(

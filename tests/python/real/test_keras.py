@@ -39,9 +39,8 @@ for base in keras.Variable.__mro__:
 def test_a_variable_belongs_to_its_backend(backend, before):
     bridges.need(backend)
     env = {**os.environ, "KERAS_BACKEND": backend, "CUDA_VISIBLE_DEVICES": ""}
-    run = subprocess.run(
-        [sys.executable, "-c", before + PROGRAM], env=env, capture_output=True, text=True, timeout=300
-    )
+    command = [sys.executable, "-c", before + PROGRAM]
+    run = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
     assert run.returncode == 0, run.stderr
 
 

@@ -14,7 +14,6 @@ use pyo3::types::{PyString, PyTuple, PyType};
 
 use crate::dlpack::exchange::Exchange;
 use crate::framework::generated::MemoryType;
-use crate::framework::loaded;
 use crate::framework::shortcuts::{self, ShortCut};
 use crate::framework::spec::{Framework, Op};
 pub use crate::interpreter::classes::qualified_name;
@@ -48,16 +47,6 @@ impl Class {
     /// Returns whether its objects are arrays, and neither wrap one nor are refused.
     pub fn is_array(&self) -> bool {
         matches!(self.role, Role::Array)
-    }
-
-    /// The class of a wrapper whose table knows only a base of it: it belongs to the framework of its first value.
-    /// Keras from 3.16 on has one name for the variables of all backends, of which a process uses one.
-    fn of_value(self, data: &Bound<'_, PyAny>) -> Class {
-        let Role::Value(op) = self.role else { return self };
-        let value = || op.call(loaded::load(data.py(), self.framework).ok()?, [data]).ok();
-        let found = if self.own { None } else { value() };
-        let framework = found.and_then(|value| class_of(&value)).map(|class| class.framework);
-        Class { framework: framework.unwrap_or(self.framework), ..self }
     }
 }
 
@@ -115,7 +104,7 @@ static GENERATION: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::
 #[inline]
 pub fn class_of(data: &Bound<'_, PyAny>) -> Option<Class> {
     recent_class_of(data).unwrap_or_else(|missing| {
-        let class = find(&data.get_type()).map(|class| class.of_value(data));
+        let class = find(&data.get_type());
         // The entry gets the generation that was read before: if the cache is emptied meanwhile, the
         // entry is not used.
         let Missing { slot, address, generation } = missing;

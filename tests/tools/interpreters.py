@@ -142,7 +142,11 @@ def build(version: str, prefix: Path, folder: Path) -> Path:
 
 def run(*command: object, cwd: Path | None = None) -> None:
     words = [str(word) for word in command]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=cwd)
+    # The variables and the jobs of a make that has called this are not those of CPython's.
+    env = {
+        name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))
+    }
+    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=cwd, env=env)
     if done.returncode:
         raise SystemExit(f"interpreters: {' '.join(words)} failed\n{done.stdout}{done.stderr}")
 

@@ -466,3 +466,28 @@ def test_a_deep_recursion_is_an_error_before_the_stack_ends():
         """,
         "torch",
     )
+
+
+def test_generators_that_go_through_many_others_end_before_the_stack_does():
+    survives(
+        """
+        import os, sys
+
+        sys.setrecursionlimit(100_000)
+
+        @ab.numpy
+        def through(x, inner):
+            yield from inner
+
+        steps = iter([1])
+        for _ in range(3000):
+            steps = through(np.ones(2), steps)
+        try:
+            next(steps)
+        except RecursionError as error:
+            assert "stack is nearly used up" in str(error), error
+            os._exit(0)  # CPython frees such a chain on the stack.
+        sys.exit("there was no error")
+        """,
+        "numpy",
+    )

@@ -14,9 +14,11 @@ use pyo3::types::{PyString, PyTuple, PyType};
 
 use crate::dlpack::exchange::Exchange;
 use crate::framework::generated::MemoryType;
+use crate::framework::loaded;
 use crate::framework::shortcuts::{self, ShortCut};
 use crate::framework::spec::{Framework, Op};
 pub use crate::interpreter::classes::qualified_name;
+use crate::interpreter::error::attempt;
 use crate::interpreter::{classes, park};
 
 /// The role of an object, as its class says it.
@@ -47,6 +49,20 @@ impl Class {
     /// Returns whether its objects are arrays, and neither wrap one nor are refused.
     pub fn is_array(&self) -> bool {
         matches!(self.role, Role::Array)
+    }
+
+    /// The class of a wrapper of which the tables know a base alone: it belongs to the framework of its value.
+    /// From Keras 3.16 on, the variables of all backends have one name, and a process has one backend.
+    fn of_value(self, data: &Bound<'_, PyAny>) -> Class {
+        let Role::Value(op) = self.role else { return self };
+        // The table's own framework may not be imported, and need not be.
+        let value = || {
+            let numpy = loaded::load(data.py(), MemoryType::Numpy.framework()).ok()?;
+            attempt(data.py(), op.call(numpy, [data]))
+        };
+        let found = if self.own { None } else { value() };
+        let framework = found.and_then(|value| framework_of_class(&value.get_type()));
+        Class { framework: framework.unwrap_or(self.framework), ..self }
     }
 }
 
@@ -104,7 +120,7 @@ static GENERATION: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::
 #[inline]
 pub fn class_of(data: &Bound<'_, PyAny>) -> Option<Class> {
     recent_class_of(data).unwrap_or_else(|missing| {
-        let class = find(&data.get_type());
+        let class = find(&data.get_type()).map(|class| class.of_value(data));
         // The entry gets the generation that was read before: if the cache is emptied meanwhile, the
         // entry is not used.
         let Missing { slot, address, generation } = missing;

@@ -1,5 +1,7 @@
 """TensorFlow's tensors that are not plain are converted correctly or refused by name."""
 
+import time
+
 import arraybridge as ab
 import bridges
 import numpy as np
@@ -140,12 +142,15 @@ class Variable:
 
 
 Variable.__module__ = "keras.src.backend.common.variables"
+# A table knows the first class. Of the second, it knows a base.
+Derived = type("Derived", (Variable,), {})
 
 
 def test_a_variable_that_is_its_own_value_is_refused():
     bridges.need("tensorflow")
-    for x in (Variable(lambda self: self), Variable(lambda self: Variable(self.give))):
-        refused(x, "tensorflow", "wrapped")
+    for make in (Variable, Derived):
+        for x in (make(lambda self: self), make(lambda self: type(self)(self.give))):
+            refused(x, "tensorflow", "wrapped")
 
 
 def test_a_variable_in_a_variable_arrives():
@@ -162,6 +167,22 @@ def test_an_interrupt_in_a_variable_is_raised_unchanged():
     def interrupted(_):
         raise KeyboardInterrupt
 
-    for copy in (None, True):
-        with pytest.raises(KeyboardInterrupt):
-            ab.convert(Variable(interrupted), "numpy", copy=copy)
+    for make in (Variable, Derived):
+        for copy in (None, True):
+            with pytest.raises(KeyboardInterrupt):
+                ab.convert(make(interrupted), "numpy", copy=copy)
+
+
+def test_an_interrupt_while_a_class_is_looked_up_is_not_lost():
+    calls = []
+
+    def interrupted_once(_):
+        calls.append(1)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return np.arange(3)
+
+    unseen = type("Derived", (Variable,), {})
+    with pytest.raises(KeyboardInterrupt):
+        ab.convert(unseen(interrupted_once), "numpy", copy=True)
+        time.sleep(0.1)  # Python raises a deferred interrupt at its next step.

@@ -267,7 +267,7 @@ impl<'py> FilledStack<'_, 'py> {
             true => CastReport::default(),
             false => self.whole.fill_row(row, source, self.whole.scaling())?,
         };
-        self.whole.count(source, &self.whole.opened.source.view().slice(row), lost)?;
+        self.whole.count(source, |whole| whole.slice(row), lost)?;
         self.filled += 1;
         Ok(())
     }

@@ -120,7 +120,7 @@ impl<'a, 'py> Mosaic<'a, 'py> {
             return Ok(kept);
         }
         let (cast, lost) = cast::cast(py, &kept, to, self.whole.scaling())?;
-        self.whole.count(&kept, cast.view(), lost)?;
+        self.whole.count(&kept, |_| cast.view().clone(), lost)?;
         Ok(cast)
     }
 

@@ -76,14 +76,18 @@ impl<'a, 'py> Whole<'a, 'py> {
         self.policy.map_or(Scaling::Clamp, |policy| policy.scaling())
     }
 
-    /// Counts what the cast of a result lost.
-    pub fn count(&mut self, result: &Source, cast: &View, lost: CastReport) -> Result<()> {
+    /// Counts what the cast of a result lost, if the policy asks for it. `cast` finds the result in the array's dtype,
+    /// which may be a part of the array.
+    pub fn count(
+        &mut self,
+        result: &Source,
+        cast: impl FnOnce(&View) -> View,
+        lost: CastReport,
+    ) -> Result<()> {
+        let Some(policy) = &mut self.policy else { return Ok(()) };
         let view = self.opened.source.view();
         let elements = Some(view.len()).filter(|_| view.dtype() != self.from);
-        let py = self.join.loaded.py();
-        self.policy
-            .as_mut()
-            .map_or(Ok(()), |policy| policy.count(py, (result, cast), lost, elements))
+        policy.count(self.join.loaded.py(), (result, &cast(view)), lost, elements)
     }
 
     /// Copies an array to a region, which has its dtype and its axes. The region begins at these positions along the

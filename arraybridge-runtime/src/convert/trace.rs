@@ -278,7 +278,8 @@ pub fn copy_default(py: Python<'_>, copy: Option<bool>) -> Option<bool> {
 /// The `copy` argument, or true where the process says that everything is copied.
 #[inline]
 pub fn or_always_copy(py: Python<'_>, copy: Option<bool>) -> Option<bool> {
-    copy.or_else(|| copy_default(py, None).filter(|copies| *copies))
+    let always = || set_by_configure() == Some(true) && copy_default(py, None) == Some(true);
+    copy.or_else(|| always().then_some(true))
 }
 
 /// The setting for copies in the conversions of the process: [`AUTO`], [`NEVER`] or [`ALWAYS`].

@@ -176,11 +176,10 @@ impl<'a, 'py> Column<'a, 'py> {
             }
         };
         let Some(opened) = join.open(item)? else { return Ok(false) };
-        let stack = match self.stack.take() {
-            Some(stack) => stack,
-            None => self.start(join, item, &opened)?,
-        };
-        let stack = self.stack.insert(stack);
+        if self.stack.is_none() {
+            self.stack = Some(self.start(join, item, &opened)?);
+        }
+        let Some(stack) = &mut self.stack else { return Ok(false) };
         stack.check_shape(item, &opened)?;
         if !stack.admits(self.py, &opened)? {
             return Ok(false);

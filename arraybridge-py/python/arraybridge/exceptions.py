@@ -17,6 +17,7 @@ __all__ = [
     "FrameworkTableError",
     "GradientDetachedWarning",
     "InvalidDeviceError",
+    "LabelOrderWarning",
     "MemoryConversionError",
     "MetadataDroppedWarning",
     "NarrowedDtypeWarning",
@@ -217,6 +218,15 @@ class MetadataDroppedWarning(UserWarning):
     The array was inside an object, such as an ``xarray.DataArray``, that cannot hold the result.
     The message names the reason. ``keep="strict"`` makes it an error, and ``keep=False`` says that
     it is intended.
+    """
+
+
+class LabelOrderWarning(UserWarning):
+    """Labelled arguments have the same axes or the same labels in another order.
+
+    xarray and pandas combine such objects by their labels, and a declared function combines arrays
+    by position. The message names the function, the arguments and both orders, and shows how to
+    bring one into the order of the other. The result is the array alone.
     """
 
 

@@ -32,7 +32,7 @@ use found::is_parted;
 pub use fit::{Destination, FittedArguments, call_placement, fit, host_of_lead};
 pub use found::{FoundObjects, holds_wrapper, wrappers};
 pub use lead::choice;
-pub use names::{in_place, of_argument};
+pub use names::{in_place, of_argument, of_parameter};
 pub use versions::ArrayVersions;
 
 /// The argument that an array is, or is an element of.
@@ -315,6 +315,7 @@ impl<'py> Finder<'_, 'py> {
         };
         if convert::is_wrapper(value) {
             self.found.seen.push((value.clone(), stand_in.clone()));
+            self.found.wrapped.push((argument.key.clone(), value.clone()));
         }
         let slot = argument.clone().made(None, stand_in);
         self.slots.extend(slot.map(|slot| ArgumentSlot { lazy: Some(value.clone()), ..slot }));
@@ -329,6 +330,9 @@ impl<'py> Finder<'_, 'py> {
         value: Bound<'py, PyAny>,
     ) -> Result<()> {
         let options = &self.definition.options;
+        if convert::is_wrapper(&value) {
+            self.found.wrapped.push((argument.key.clone(), value.clone()));
+        }
         // What has the first array in it, and others of its kind, are taken apart together.
         let is_first = self.slots.is_empty() || self.found.parted.is_some();
         if is_first && element.is_none() && options.rewraps() && is_parted(&value)? {

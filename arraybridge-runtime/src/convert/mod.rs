@@ -16,6 +16,7 @@ mod ways;
 mod errors;
 
 mod class;
+mod clipped;
 mod gradient;
 mod pair;
 mod slot;
@@ -61,6 +62,7 @@ mod narrow;
 
 pub(crate) use available::{dtypes, missing_dtype};
 pub use class::class_of;
+pub use clipped::counting_clipped;
 pub use commitment::Commitment;
 pub use doors::{cast_in_graph, convert_to, explain};
 pub(crate) use errors::forbidden_copy;

@@ -68,6 +68,14 @@ fn is_masked(data: &Bound<'_, PyAny>) -> PyResult<bool> {
     any.is_truthy()
 }
 
+/// Returns whether an object is a NumPy array of a class that has masks, whatever its mask is.
+#[inline]
+pub(crate) fn can_be_masked(array: &Bound<'_, PyAny>) -> bool {
+    numpy_array::is_array(array)
+        && !numpy_array::is_plain_array(array)
+        && starts_with_one_of(array, &["numpy.ma."])
+}
+
 /// The reason why an array of a subclass of NumPy's means more than its elements say; `None` if it
 /// does not. Making other arrays of such an array is an error: they would not have that meaning.
 #[cold]

@@ -69,7 +69,7 @@ pub(crate) use errors::forbidden_copy;
 pub use execute::make_array;
 pub use foreign::{open_any, open_on_host, open_to_hold};
 pub use gradient::{expect_no_gradient, warn_if_detached, warn_if_watched};
-pub(crate) use libraries::{expect_meaning_kept, meaning};
+pub(crate) use libraries::{can_be_masked, expect_meaning_kept, meaning};
 pub use likeness::{
     as_numpy, forget_classes, is_buffer, is_like_array, is_registered_numpy, is_wrapper,
 };

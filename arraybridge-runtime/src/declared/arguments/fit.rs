@@ -144,7 +144,7 @@ pub fn fit<'py>(
         replaced.extend(value.map(|value| (index, value)));
     }
     if !replaced.is_empty() {
-        (fitted.args, fitted.kwargs) = rebuild((args, kwargs), slots, replaced)?;
+        (fitted.args, fitted.kwargs) = rebuild(definition, (args, kwargs), slots, replaced)?;
     }
     Ok(fitted)
 }

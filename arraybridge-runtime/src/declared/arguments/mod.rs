@@ -258,13 +258,7 @@ impl<'py> Finder<'_, 'py> {
             self.slots.push(argument.clone().slot(Some(element), value, class));
             Ok(())
         });
-        walked.map_err(|error| match error {
-            Error::Type(text) => {
-                let argument = of_argument(self.definition, &argument.key);
-                Error::Type(format!("{argument}: {text}"))
-            }
-            error => error,
-        })?;
+        walked.map_err(|error| names::of_container(self.definition, &argument.key, error))?;
         // The declaration says that this is an array.
         let is_array = container.is_sequence() && argument.usage == ArrayUsage::Converted;
         let is_sliced = names::is_among(self.definition, &argument.key, &options.sliced);

@@ -226,6 +226,30 @@ def test_a_variable_and_a_data_set():
         ab.convert(data, "torch")
 
 
+OTHERS = {"text": np.array(["a", "b"]), "times": np.array(["2020-01-01"], "M8[ns]")}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_an_error_in_a_data_set_names_the_variable(name):
+    data = xarray.Dataset({"image": labelled(), name: ("n", OTHERS[name])})
+    text = rf"<lambda>\(\): argument 'x': variable '{name}': cannot convert from numpy to torch"
+    with pytest.raises(ab.UnsupportedDtypeError, match=text) as caught:
+        ab.torch(output_type="input")(lambda x: x)(data)
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+    with pytest.raises(ab.UnsupportedDtypeError, match=rf"convert\(\): variable '{name}': cannot"):
+        ab.convert(data, "jax", keep=True)
+    with pytest.raises(ZeroDivisionError) as caught:
+        ab.torch(output_type="input")(lambda x: 1 / 0)(data)
+    assert caught.value.__notes__[0].endswith("<lambda>(): in the variable 'image'")
+
+
+@pytest.mark.parametrize("frame", (pd.DataFrame, pl.DataFrame))
+def test_an_error_of_a_table_names_the_columns_without_numbers(frame):
+    table = frame({"a": [1.0, 2.0], "name": ["x", "y"], "when": np.array([0, 1], "M8[ns]")})
+    with pytest.raises(ab.UnsupportedArrayError, match=r", without the columns \[.name., .when.\]"):
+        double(table)
+
+
 def test_a_multi_index_stays():
     index = pd.MultiIndex.from_product([["a", "b"], [0, 1]], names=["k", "n"])
     data = xarray.DataArray(

@@ -206,8 +206,8 @@ def errors() -> None:
     ]  # fmt: skip
     warnings: list[type[Warning]] = [
         ab.ClippedValuesWarning, ab.FractionsLostWarning, ab.GradientDetachedWarning,
-        ab.MetadataDroppedWarning, ab.NarrowedDtypeWarning, ab.NoAcceleratorWarning,
-        ab.OomFallbackWarning,
+        ab.LabelOrderWarning, ab.MetadataDroppedWarning, ab.NarrowedDtypeWarning,
+        ab.NoAcceleratorWarning, ab.OomFallbackWarning,
         ab.RoundedIntegersWarning, ab.SharedImmutableMemoryWarning,
     ]  # fmt: skip
     try:

@@ -43,6 +43,7 @@ from .exceptions import (
     FrameworkTableError,
     GradientDetachedWarning,
     InvalidDeviceError,
+    LabelOrderWarning,
     MemoryConversionError,
     MetadataDroppedWarning,
     NarrowedDtypeWarning,
@@ -102,6 +103,7 @@ __all__ = [
     "FrameworkTableError",
     "GradientDetachedWarning",
     "InvalidDeviceError",
+    "LabelOrderWarning",
     "MemoryConversionError",
     "MemoryType",
     "MetadataDroppedWarning",
@@ -298,6 +300,7 @@ class Tensor:
     def __dlpack_device__(self) -> tuple[int, int]: ...
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any: ...
     def __jax_array__(self) -> Any: ...
+    def __reduce__(self) -> tuple[type[Tensor], tuple[Any]]: ...
     @property
     def __array_interface__(self) -> dict[str, Any]: ...
     @property

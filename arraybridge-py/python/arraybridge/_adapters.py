@@ -6,6 +6,7 @@ import itertools
 from typing import Any
 
 from ._gradients import _numpy_dtype
+from .exceptions import MemoryConversionError
 from .wrappers import WrappedCall, register_wrapper
 
 __all__: list[str] = []
@@ -101,7 +102,7 @@ def _data_set(old: Any, call: WrappedCall) -> Any:
     """Call a function for each variable."""
     import xarray
 
-    new = {name: call(variable) for name, variable in old.data_vars.items()}
+    new = {name: _of_variable(name, variable, call) for name, variable in old.data_vars.items()}
     bare = [name for name, variable in new.items() if not isinstance(variable, xarray.DataArray)]
     if bare:
         return call.dropped(old, f"the variables {bare} are not labelled", new)
@@ -113,6 +114,18 @@ def _data_set(old: Any, call: WrappedCall) -> Any:
         if name not in made.coords and all(sizes[d] == old.sizes[d] for d in coord.dims)
     }
     return made.assign_coords(missing)
+
+
+def _of_variable(name: Any, variable: Any, call: WrappedCall) -> Any:
+    try:
+        return call(variable)
+    except Exception as error:
+        if isinstance(error, MemoryConversionError):
+            error.place = f"{error.place or call.name + '()'}: variable {name!r}"
+            error.args = (*error.args[:4], error.place)
+        else:
+            error.add_note(f"arraybridge: {call.name}(): in the variable {name!r}")
+        raise
 
 
 register_wrapper("xarray.Dataset", None, lambda old, array: array, apply=_data_set)

@@ -24,6 +24,15 @@ def inexact(data: Any, array: numpy.ndarray) -> str | None:
     return None
 
 
+def without_numbers(data: Any) -> list[str]:
+    """Return the names of the columns of a table that hold no numbers."""
+    return [
+        str(column.name)
+        for column in _columns(data)
+        if column is not data and numpy.asarray(column).dtype.kind not in "biufc"
+    ]
+
+
 def _columns(data: Any) -> Iterable[Any]:
     """The columns of a data frame without missing values, or a column."""
     if hasattr(data, "iter_columns"):

@@ -39,7 +39,8 @@ input_type, output_type : str or MemoryType, optional
     of the results. The function always receives arrays of the decorator's framework. The output
     type "input" stands for the framework of the first array argument.
 input_dtype : str or dtype, optional
-    The dtype that arguments are cast to.
+    The dtype that arguments are cast to. What does not fit is clamped, and on the host a
+    ClippedValuesWarning counts it.
 arrays : str or sequence of str, optional
     The parameters whose arrays are converted. By default, all of them.
 sliced : str or sequence of str, optional

@@ -17,6 +17,7 @@ __all__ = [
     "FrameworkTableError",
     "GradientDetachedWarning",
     "InvalidDeviceError",
+    "LabelOrderWarning",
     "MemoryConversionError",
     "MetadataDroppedWarning",
     "NarrowedDtypeWarning",
@@ -220,6 +221,15 @@ class MetadataDroppedWarning(UserWarning):
     """
 
 
+class LabelOrderWarning(UserWarning):
+    """Labelled arguments have the same axes or the same labels in another order.
+
+    xarray and pandas combine such objects by their labels, and a declared function combines arrays
+    by position. The message names the function, the arguments and both orders, and shows how to
+    bring one into the order of the other. The result is the array alone.
+    """
+
+
 class NarrowedDtypeWarning(UserWarning):
     """A framework lacks a dtype, so arrays were converted to its nearest dtype.
 
@@ -228,10 +238,11 @@ class NarrowedDtypeWarning(UserWarning):
 
 
 class ClippedValuesWarning(UserWarning):
-    """Values of a function's result did not fit the dtype of its policy.
+    """Values of a function's result or argument did not fit the dtype that they were cast to.
 
-    Integers were clipped, and finite numbers became infinite. The message names the function and
-    the number of lost values.
+    Integers were clipped, and finite numbers became infinite. Results are cast by the dtype policy,
+    and arguments to ``input_dtype`` or to the parameter of a Rust function. The message names the
+    function and the number of lost values. Values on an accelerator are not counted.
     """
 
 
@@ -246,10 +257,10 @@ class FractionsLostWarning(UserWarning):
 class RoundedIntegersWarning(UserWarning):
     """Integers were cast to floats that cannot represent all of them.
 
-    The integers were an argument of a Rust function, or the result of a declared function that was
-    cast by its dtype policy. float32 represents all integers up to 2**24, and float64 those up to
-    2**53; larger ones are rounded. The message names the function and the number of changed values.
-    Values on an accelerator are not counted.
+    The integers were an argument of a Rust function, one that was cast to ``input_dtype``, or the
+    result of a declared function that was cast by its dtype policy. float32 represents all integers
+    up to 2**24, and float64 those up to 2**53; larger ones are rounded. The message names the
+    function and the number of changed values. Values on an accelerator are not counted.
     """
 
 

@@ -23,6 +23,9 @@ _LIBRARIES = ("optree", "jax.tree_util", "torch.utils._pytree")
 # From the cheapest route to the dearest. A tree takes that of its dearest leaf.
 _ROUTES = ("keep", "share", "move", "copy")
 
+# Stands for what a tree would hold instead, where nothing is made.
+_CHANGED = object()
+
 _Opened = tuple[list[Any], Callable[[list[Any]], Any]]
 
 
@@ -67,7 +70,8 @@ def convert_tree(
     MemoryConversionError
         As in `convert`; ``place`` is the place of the array in the tree.
     TypeError
-        If containers are nested more than 64 levels deep.
+        If containers are nested more than 64 levels deep, or if one with arrays to convert holds
+        itself.
 
     Examples
     --------
@@ -81,7 +85,7 @@ def convert_tree(
     made = partial(convert, **asked) if asked else convert
     # The results by the addresses of the arrays, which the walk keeps alive.
     done: dict[int, Any] = {}
-    walk = _Walk(is_leaf, namespace)
+    walk = _Walk("convert_tree", is_leaf, namespace)
 
     def converted(leaf: Any, likeness: str) -> Any:
         address = id(leaf)
@@ -92,10 +96,10 @@ def convert_tree(
         except UnsupportedArrayError as error:
             # What is in a buffer need not be numbers.
             if likeness != "buffer":
-                raise walk.at_leaf(error, "convert_tree") from None
+                raise walk.at_leaf(error) from None
             result = done[address] = leaf
         except MemoryConversionError as error:
-            raise walk.at_leaf(error, "convert_tree") from None
+            raise walk.at_leaf(error) from None
         return result
 
     result, records, start = _core._gathered(lambda: walk.mapped(tree, converted))
@@ -136,20 +140,22 @@ def explain_tree(
     """
     asked = _given(device=device, copy=copy, dtype=dtype, keep=keep)
     leaves: dict[str, Record] = {}
-    walk = _Walk(is_leaf, namespace)
+    walk = _Walk("explain_tree", is_leaf, namespace)
     seen: dict[int, Any] = {}
 
     def explained(leaf: Any, likeness: str) -> Any:
         if id(leaf) not in seen:
             seen[id(leaf)] = leaf
             try:
-                leaves[walk.place()] = explain(leaf, target, **asked)
+                record = leaves[walk.place()] = explain(leaf, target, **asked)
+                if record.route != "keep":
+                    seen[id(leaf)] = _CHANGED
             except UnsupportedArrayError as error:
                 if likeness != "buffer":
-                    raise walk.at_leaf(error, "explain_tree") from None
+                    raise walk.at_leaf(error) from None
             except MemoryConversionError as error:
-                raise walk.at_leaf(error, "explain_tree") from None
-        return leaf
+                raise walk.at_leaf(error) from None
+        return seen[id(leaf)]
 
     walk.mapped(tree, explained)
     return TreePlan(leaves)
@@ -202,7 +208,8 @@ class TreePlan:
 class _Walk:
     """A walk through a tree, which knows where it is."""
 
-    def __init__(self, is_leaf: Callable[[Any], Any] | None, namespace: str) -> None:
+    def __init__(self, function: str, is_leaf: Callable[[Any], Any] | None, namespace: str) -> None:
+        self.function = function
         self.is_leaf = is_leaf
         self.namespace = namespace
         self.above: list[Any] = []
@@ -211,6 +218,8 @@ class _Walk:
         self.names: list[list[str] | None] = []
         # The items of all containers. A container may make them anew each time that it is asked.
         self.kept: list[list[Any]] = []
+        # The addresses of the containers that hold themselves.
+        self.cyclic: set[int] = set()
 
     def mapped(self, node: Any, visit: Callable[[Any, str], Any]) -> Any:
         """Return the tree with what `visit` returns for each array and its likeness."""
@@ -241,11 +250,24 @@ class _Walk:
         self.above.pop()
         self.indexes.pop()
         self.names.pop()
-        return node if all(map(is_, made, items)) else rebuild(made)
+        if all(map(is_, made, items)):
+            return node
+        if id(node) in self.cyclic:
+            raise self._holds_itself(node)
+        return rebuild(made) if self.function == "convert_tree" else _CHANGED
+
+    def _holds_itself(self, node: Any) -> TypeError:
+        """The error of a container whose copy would hold the old one."""
+        where = f"{self.function}(): tree{self.place()}"
+        way = "so the arrays in it cannot be converted; pass it without the cycle"
+        return TypeError(f"{where}: a {type(node).__name__} holds itself, {way}")
 
     def _opened(self, node: Any, likeness: str | None) -> _Opened | None:
         """The items of a container, and the function that makes one like it of others."""
-        if type(node) in _PLAIN or any(other is node for other in self.above):
+        if type(node) in _PLAIN:
+            return None
+        if any(other is node for other in self.above):
+            self.cyclic.add(id(node))
             return None
         own = None if likeness else _core._opened(node)
         return self._of_library(node, own) or (own and (own[0], partial(_core._rebuilt, node)))
@@ -284,10 +306,10 @@ class _Walk:
                 return list(items), spec.unflatten
         return None
 
-    def at_leaf(self, error: MemoryConversionError, function: str) -> MemoryConversionError:
+    def at_leaf(self, error: MemoryConversionError) -> MemoryConversionError:
         """The error, which says where the leaf is."""
         if error.place is None:
-            error.place = f"{function}(): leaf tree{self.place()}"
+            error.place = f"{self.function}(): leaf tree{self.place()}"
             error.args = (*error.args[:4], error.place)
         return error
 

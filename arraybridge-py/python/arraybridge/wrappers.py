@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, final
 from weakref import WeakKeyDictionary
 
 from . import _core  # type: ignore[attr-defined]
-from .exceptions import MetadataDroppedWarning, UnsupportedArrayError
+from .exceptions import LabelOrderWarning, MetadataDroppedWarning, UnsupportedArrayError
 
 __all__ = ["WrappedCall", "register_wrapper"]
 
@@ -325,6 +325,57 @@ def _expect_same_labels(data: Any, out: Any, name: str) -> None:
         if not one.equals(other):
             text = f"{name}(): out has other coordinates along {dim!r} than the first array"
             raise ValueError(f"{text}; pass out.variable, or drop them with out.drop_vars")
+
+
+def _is_out_of_order(given: list[tuple[str, Any]], name: str, keep: str | None) -> bool:
+    """Whether arguments have labels in another order, with a warning: arrays meet by position."""
+    found = _other_order(given)
+    if found is None:
+        return False
+    names, data, text = found
+    why = f"the arguments {names} have {text}"
+    if keep == "strict":
+        raise UnsupportedArrayError("an array", _name(data), "keep", why, f"{name}(): the result")
+    text = f"{name}(): {why}; the function combines them by position, and the result has no labels"
+    warnings.warn(f"{text}. If this is intended, pass .data", LabelOrderWarning, _outside())
+    return True
+
+
+def _other_order(given: list[tuple[str, Any]]) -> tuple[str, Any, str] | None:
+    """The first two arguments with labels in another order, one of them, and the difference."""
+    orders: dict[tuple[Any, ...], str] = {}
+    indexes: dict[Any, tuple[str, Any]] = {}
+    for name, data in given:
+        dims, own = _labels(data)
+        for others, other in orders.items():
+            wanted = iter([dim for dim in others if dim in dims])
+            order = tuple(next(wanted, dim) if dim in others else dim for dim in dims)
+            if order != dims:
+                text = f"the axes {others} and {dims}: pass the second .transpose{order}"
+                return f"{other} and {name}", data, text
+        orders.setdefault(dims, name)
+        for dim, index in own.items():
+            other, known = indexes.setdefault(dim, (name, index))
+            if _is_reordered(known, index):
+                text = f"the same labels along {dim!r} in another order"
+                return f"{other} and {name}", data, f"{text}: pass the second .reindex_like(..)"
+    return None
+
+
+def _labels(data: Any) -> tuple[tuple[Any, ...], dict[Any, Any]]:
+    """The names of the axes and the labels along them, if its library aligns by them."""
+    library, _, cls = _name(data).partition(".")
+    # The dims of a data set have no order.
+    if library == "xarray" and cls != "Dataset":
+        return data.dims, dict(getattr(data, "indexes", {}))
+    axes = data.axes if library == "pandas" else ()
+    return (), dict(zip(("index", "columns"), axes, strict=False))
+
+
+def _is_reordered(one: Any, other: Any) -> bool:
+    if len(one) != len(other) or one.equals(other):
+        return False
+    return bool(one.isin(other).all() and other.isin(one).all())
 
 
 def _dropped(data: Any, why: str, name: str, keep: str | None, array: Any = None) -> None:

@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
 use super::available::not_imported;
+use super::clipped::count_clipped;
 use super::commitment::Commitment;
 use super::exporter::Exporter;
 use super::own_cast::OwnCast;
@@ -303,8 +304,11 @@ impl<'py> Run<'py> {
         let from = slot.memory.view().dtype();
         let clipped = cast::gather(self.py(), &mut slot.memory, self.plan.cast)?;
         let to = slot.memory.view().dtype();
-        if self.is_narrowed && clipped > 0 {
-            return Err(errors::not_narrowed(self.pair.target.framework, from, to, clipped));
+        if clipped > 0 {
+            if self.is_narrowed {
+                return Err(errors::not_narrowed(self.pair.target.framework, from, to, clipped));
+            }
+            count_clipped(clipped);
         }
         slot.set_copied();
         Ok(())

@@ -7,7 +7,7 @@ use super::errors;
 use crate::framework::generated::MemoryType;
 use crate::framework::spec::{DType, Framework, Kind};
 use crate::interpreter::classes;
-use crate::interpreter::error::Result;
+use crate::interpreter::error::{Result, attempt};
 use crate::memory::numpy_array;
 
 /// Classes whose objects read a file, or compute, when NumPy makes an array of them.
@@ -68,6 +68,14 @@ fn is_masked(data: &Bound<'_, PyAny>) -> PyResult<bool> {
     any.is_truthy()
 }
 
+/// Returns whether an object is a NumPy array of a class that has masks, whatever its mask is.
+#[inline]
+pub(crate) fn can_be_masked(array: &Bound<'_, PyAny>) -> bool {
+    numpy_array::is_array(array)
+        && !numpy_array::is_plain_array(array)
+        && starts_with_one_of(array, &["numpy.ma."])
+}
+
 /// The reason why an array of a subclass of NumPy's means more than its elements say; `None` if it
 /// does not. Making other arrays of such an array is an error: they would not have that meaning.
 #[cold]
@@ -99,6 +107,25 @@ pub(crate) fn expect_meaning_kept(array: &Bound<'_, PyAny>, out: &Bound<'_, PyAn
     meaning(array)?.map_or(Ok(()), |meaning| Err(errors::refused(numpy, &meaning, array)))
 }
 
+/// The libraries of tables.
+const TABLES: &[&str] = &["pandas.", "polars.", "pyarrow."];
+
+/// The way out for a table with columns that hold no numbers; nothing for another object.
+#[cold]
+pub(super) fn without_text(data: &Bound<'_, PyAny>) -> String {
+    if !starts_with_one_of(data, TABLES) {
+        return String::new();
+    }
+    let names = || -> PyResult<Vec<String>> {
+        let columns = data.py().import("arraybridge._columns")?;
+        columns.call_method1("without_numbers", (data,))?.extract()
+    };
+    match attempt(data.py(), names()) {
+        Some(names) if !names.is_empty() => format!(", without the columns {names:?}"),
+        _ => String::new(),
+    }
+}
+
 /// Refuses a table or a column whose integers became floats that cannot hold them, as with missing values.
 pub(super) fn expect_exact<'py>(
     data: &Bound<'py, PyAny>,
@@ -106,9 +133,7 @@ pub(super) fn expect_exact<'py>(
     target: &'static Framework,
 ) -> Result<()> {
     let dtype = numpy_array::array(array).and_then(numpy_array::dtype_of);
-    if dtype.is_none_or(|dtype| dtype.kind() != Kind::Float)
-        || !starts_with_one_of(data, &["pandas.", "polars.", "pyarrow."])
-    {
+    if dtype.is_none_or(|dtype| dtype.kind() != Kind::Float) || !starts_with_one_of(data, TABLES) {
         return Ok(());
     }
     let columns = data.py().import(intern!(data.py(), "arraybridge._columns"))?;

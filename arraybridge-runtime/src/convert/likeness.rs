@@ -221,7 +221,10 @@ pub fn as_numpy<'py>(
             true => Error::Python(error),
             false => {
                 let line = first_line(py, &error);
-                let why = format!("NumPy cannot make an array of it ({line})");
+                let why = format!(
+                    "NumPy cannot make an array of it ({line}){}",
+                    libraries::without_text(data)
+                );
                 errors::not_seen(data, target, &why, Some(error))
             }
         })?;
@@ -229,7 +232,8 @@ pub fn as_numpy<'py>(
         return Ok(array);
     }
     let dtype = array.getattr(intern!(py, "dtype"))?;
-    let why = format!("NumPy sees it as an array of dtype {dtype}; pass its numbers");
+    let way = libraries::without_text(data);
+    let why = format!("NumPy sees it as an array of dtype {dtype}; pass its numbers{way}");
     Err(errors::not_seen(data, target, &why, None))
 }
 

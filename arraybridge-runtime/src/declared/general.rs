@@ -107,6 +107,7 @@ impl Declared {
             true => call.find_cut_arrays()?,
             false => call.find_arrays(false)?,
         }
+        call.compare_labels()?;
         if let Some(result) = call.in_parts(|| given_again(py, added_keywords, options))? {
             return Ok(result);
         }

@@ -5,7 +5,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use super::arguments::wrappers;
+use super::arguments::{self, wrappers};
 use super::call::Call;
 use super::definition::FunctionKind;
 use super::options::Keep;
@@ -86,6 +86,7 @@ impl<'py> Call<'_, 'py> {
 
     fn keep(&self) -> Option<&'static str> {
         match self.definition.options.keep {
+            _ if self.found.is_out_of_order => Some("never"),
             Keep::Default => None,
             Keep::Always => Some("always"),
             Keep::Strict => Some("strict"),
@@ -123,6 +124,26 @@ impl<'py> Call<'_, 'py> {
             let arguments = (object, out, &self.definition.name);
             wrappers(self.py)?.call_method1("_expect_same_labels", arguments)?;
         }
+        Ok(())
+    }
+
+    /// Warns of labelled arguments whose labels are in another order, which the function does not see. The result has
+    /// no labels then.
+    ///
+    /// # Errors
+    ///
+    /// The warning, where that is an exception; what the result cannot keep, where that is an error.
+    pub fn compare_labels(&mut self) -> PyResult<()> {
+        if self.found.wrapped.len() < 2 {
+            return Ok(());
+        }
+        let named = |(key, object): &(_, Bound<'py, PyAny>)| {
+            (arguments::of_parameter(self.definition, key), object.clone())
+        };
+        let given: Vec<_> = self.found.wrapped.iter().map(named).collect();
+        let arguments = (given, &self.definition.name, self.keep());
+        let answer = wrappers(self.py)?.call_method1("_is_out_of_order", arguments)?;
+        self.found.is_out_of_order = answer.is_truthy()?;
         Ok(())
     }
 

@@ -56,6 +56,41 @@ pub fn gradient_cut(py: Python<'_>, function: &str, from: DType, to: DType) -> R
     Ok(warn(py, "GradientDetachedWarning", text)?)
 }
 
+/// Says that values of an argument were clipped when it was cast.
+///
+/// # Errors
+///
+/// The warning itself, where the user's filters turn it into an exception.
+#[cold]
+pub fn clipped(py: Python<'_>, argument: &str, count: u64, from: DType, to: DType) -> Result<()> {
+    let (values, were) = if count == 1 { ("value", "was") } else { ("values", "were") };
+    let became = match (from.is_inexact(), to.is_inexact()) {
+        (_, true) => "became infinite or NaN".to_owned(),
+        (true, false) => format!("{were} clipped (NaN became 0)"),
+        (false, false) => format!("{were} clipped"),
+    };
+    let text = format!(
+        "{argument}: {count} {from} {values} did not fit {to} and {became}. Pass an array whose values fit"
+    );
+    Ok(warn(py, "ClippedValuesWarning", text)?)
+}
+
+/// Says that integers of an argument were rounded when it was cast to floats.
+///
+/// # Errors
+///
+/// The warning itself, where the user's filters turn it into an exception.
+#[cold]
+pub fn rounded(py: Python<'_>, argument: &str, count: u64, from: DType, to: DType) -> Result<()> {
+    let (values, were) = if count == 1 { ("value", "was") } else { ("values", "were") };
+    let text = format!(
+        "{argument}: {count} {from} {values} {were} rounded, since {to} has {} significant bits. Pass an array \
+         of {to}, or of smaller numbers",
+        to.significand()
+    );
+    Ok(warn(py, "RoundedIntegersWarning", text)?)
+}
+
 /// Says that `gpu_id` was ignored because the framework finds no accelerator.
 ///
 /// # Errors

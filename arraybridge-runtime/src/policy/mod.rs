@@ -111,6 +111,10 @@ pub fn finish<'py>(
         return Ok(array.clone());
     }
     let Some(class) = detect::class_of(array) else { return Ok(array.clone()) };
+    // Its class and its dtype do not depend on its mask.
+    if convert::can_be_masked(array) {
+        return Ok(array.clone());
+    }
     let py = array.py();
     let loaded = loaded::load(py, class.framework)?;
     let Some(from) = loaded.dtype(array) else { return Ok(array.clone()) };

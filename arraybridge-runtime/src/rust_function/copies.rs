@@ -11,9 +11,10 @@ use crate::convert::{self, Opened};
 use crate::framework::detect;
 use crate::framework::device::{self, Device};
 use crate::framework::endpoints::Endpoints;
-use crate::framework::spec::{DType, Kind, Memory};
+use crate::framework::spec::{DType, Memory};
+use crate::framework::warnings;
 use crate::host::cast::Scaling;
-use crate::interpreter::error::{Error, Failure, Result, warn};
+use crate::interpreter::error::{Failure, Result};
 use crate::memory::cast;
 
 /// A copy that has to be made.
@@ -136,41 +137,15 @@ impl Call<'_, '_> {
             return Ok(Opened { source, private: true });
         }
         let (made, report) = cast::cast(self.py, source, to, Scaling::Clamp)?;
+        let argument =
+            || format!("{}() argument '{}'", self.function.entry.name, self.label(index));
         if report.clipped > 0 {
-            self.warn_of_clipping(index, report.clipped, from, to)?;
+            warnings::clipped(self.py, &argument(), report.clipped, from, to)?;
         }
         let rounded = cast::rounded(self.py, source, to)?;
         if rounded > 0 {
-            self.warn_of_rounding(index, rounded, from, to)?;
+            warnings::rounded(self.py, &argument(), rounded, from, to)?;
         }
         Ok(Opened { source: made, private: true })
-    }
-
-    /// Warns as the dtype policy of results does.
-    #[cold]
-    fn warn_of_clipping(&self, index: usize, clipped: u64, from: DType, to: DType) -> Result<()> {
-        let values = if clipped == 1 { "value" } else { "values" };
-        let became = match to.kind() {
-            Kind::Float | Kind::Complex => "became infinite or NaN",
-            _ => "were clipped (NaN became 0)",
-        };
-        let (function, name) = (self.function.entry.name, self.label(index));
-        let text = format!(
-            "{function}() argument '{name}': {clipped} {from} {values} did not fit {to} and {became}. \
-             Pass an array whose values fit"
-        );
-        warn(self.py, "ClippedValuesWarning", text).map_err(Error::Python)
-    }
-
-    #[cold]
-    fn warn_of_rounding(&self, index: usize, rounded: u64, from: DType, to: DType) -> Result<()> {
-        let (values, were) = if rounded == 1 { ("value", "was") } else { ("values", "were") };
-        let (function, name) = (self.function.entry.name, self.label(index));
-        let text = format!(
-            "{function}() argument '{name}': {rounded} {from} {values} {were} rounded, since {to} has {} \
-             significant bits. Pass an array of {to}, or of smaller numbers",
-            to.significand()
-        );
-        warn(self.py, "RoundedIntegersWarning", text).map_err(Error::Python)
     }
 }

@@ -54,6 +54,9 @@ impl From<Tensor> for PyTensor {
     }
 }
 
+/// The argument that a tensor is made of when it is unpickled.
+type Elements<'py> = (Bound<'py, PyAny>,);
+
 const HOST: (u32, i32) = (DLDeviceType::CPU.0, 0);
 
 impl PyTensor {
@@ -336,6 +339,18 @@ impl PyTensor {
     #[getter]
     fn device(&self) -> String {
         device_name(self.view().device())
+    }
+
+    /// Pickles and copies the elements as those of a NumPy array, whose pickles can leave large ones out of band.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyType>, Elements<'py>)> {
+        if !slf.get().is_host() {
+            let device = slf.get().device();
+            let text = format!(
+                "a tensor on {device} cannot be pickled or copied; take arraybridge.convert(tensor, \"numpy\")"
+            );
+            return Err(PyTypeError::new_err(text));
+        }
+        Ok((slf.get_type(), (PyTensor::__array__(slf, None, None)?,)))
     }
 
     fn __repr__(&self) -> String {

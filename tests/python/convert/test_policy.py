@@ -276,8 +276,9 @@ def test_an_object_of_an_unknown_dtype_is_returned_as_it_is(result):
 
 
 def test_a_masked_array_keeps_its_mask():
-    result = np.ma.masked_array([1.5, 2.5], [True, False])
-    assert ab.finish_dtype(result, np.ones(3, "uint8")) is result
+    for mask in ([True, False], False, np.ma.nomask):
+        result = np.ma.masked_array([1.5, 2.5], mask)
+        assert ab.finish_dtype(result, np.ones(3, "uint8")) is result
 
 
 def test_arrays_without_values_are_returned_as_they_are():

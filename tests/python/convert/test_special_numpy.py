@@ -5,7 +5,7 @@ import bridges
 import ml_dtypes
 import numpy as np
 import pytest
-from special import arrives, refused
+from special import arrives, others, refused
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -16,6 +16,31 @@ def test_a_masked_array_is_refused():
     with pytest.raises(ab.UnsupportedArrayError, match="masked"):
         ab.convert(x, "numpy", dtype="float64")
     assert ab.convert(x, "numpy") is x
+
+
+@pytest.mark.parametrize("mask", (False, [False, False], np.ma.nomask))
+def test_an_array_whose_mask_is_empty_arrives(mask):
+    x = np.ma.masked_array([1.0, 2.0], mask, dtype="float32")
+    arrives(x, "numpy", np.array([1, 2], "float32"))
+    x.harden_mask()
+    assert type(ab.convert(x, "numpy", dtype="float64")) is np.ndarray
+    assert ab.convert(x, "numpy") is x
+    for name in others("numpy"):
+        double = getattr(ab, name)(lambda image: image * 2)
+        assert np.asarray(double(x)).tolist() == [2, 4]
+    # Only what is inside belongs to somebody.
+    with pytest.raises(ab.UnsupportedArrayError, match="masked"):
+        arrives(np.ma.masked, "numpy", np.zeros(()))
+
+
+def test_a_masked_array_is_not_cast_for_a_function_of_numpy():
+    x = np.ma.masked_array([1.0, 2.0], [False, True])
+    cast = ab.numpy(input_dtype="float32")(lambda image: image)
+    with pytest.raises(ab.UnsupportedArrayError, match="'image': .* masked"):
+        cast(x)
+    assert ab.numpy(lambda image: image)(x) is x
+    copy = ab.numpy(copy=True)(lambda image: image)(x)
+    assert copy is not x and copy.mask.tolist() == [False, True]
 
 
 def test_a_matrix_arrives_with_two_axes():

@@ -343,3 +343,22 @@ def test_a_numpy_array_converts_under_a_meta_default_device(torch):
         for copy in (None, True):
             y = ab.convert(np.arange(3, dtype="int32"), "torch", copy=copy)
             assert y.device.type == "cpu" and y.tolist() == [0, 1, 2]
+
+
+def test_a_cast_of_a_subclass_is_a_plain_tensor(torch):
+    class Scan(torch.Tensor):
+        pass
+
+    scan, weight = torch.ones(2).as_subclass(Scan), torch.nn.Parameter(torch.ones(2))
+    same = ab.torch(lambda image: image)
+    cast = ab.torch(input_dtype="int16", dtype_conversion="native")(lambda image: image)
+    for array in (scan, weight):
+        assert ab.convert(array, "torch") is array is same(array)
+        assert ab.convert(array, "torch", dtype="float32") is array
+        assert type(ab.convert(array, "torch", dtype="int16")) is torch.Tensor
+        assert type(cast(array)) is torch.Tensor
+    assert type(ab.convert(scan, "torch", dtype="float64")) is torch.Tensor
+    # torch makes these two.
+    for array in (scan.requires_grad_(), weight):
+        made = ab.convert(array, "torch", dtype="float64")
+        assert type(made) is type(array.to(torch.float64)) and made.requires_grad

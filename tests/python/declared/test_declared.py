@@ -368,6 +368,77 @@ def test_input_dtype_is_the_cast_of_convert_whoever_brings_the_array(name):
             f(given)
 
 
+LOST = {
+    "clipped": (
+        "float32",
+        [-3.5, 0.5, 300],
+        "uint8",
+        r"2 float32 values .* clipped \(NaN became 0",
+    ),
+    "integers": (
+        "int32",
+        [-3, 5, 7],
+        "uint8",
+        "1 int32 value did .* was clipped[.]",
+    ),
+    "infinite": ("float64", [1, 1e300, np.inf], "float32", "1 float64 value .* infinite"),
+    "rounded": ("int32", [1, 2**24 + 1, 5], "float32", "1 int32 value was rounded"),
+}
+
+
+@pytest.mark.parametrize("case", LOST)
+@pytest.mark.parametrize("name", HOSTED)
+def test_what_input_dtype_loses_is_counted_whoever_brings_the_array(name, case):
+    bridges.need(name)
+    before, values, after, text = LOST[case]
+    kind = ab.RoundedIntegersWarning if case == "rounded" else ab.ClippedValuesWarning
+    with bridges.x64(True):
+
+        @decorator(name)(input_dtype=after, dtype_conversion="native")
+        def f(first, image):
+            return image
+
+        for source in ("numpy", name):
+            given = [bridges.make(source, np.array(v, before)) for v in ([1, 2, 3], values)]
+            with pytest.warns(kind, match=rf"f\(\): argument 'image': {text}") as caught:
+                f(*given)
+            assert len(caught) == 1 and caught[0].filename == __file__
+            with pytest.warns(kind, match="'first': "):
+                f([given[1]], given[0])
+
+
+def test_integers_without_values_are_cast_to_an_input_dtype_uncounted():
+    bridges.need("torch", "jax", "tensorflow")
+    import jax
+    import tensorflow as tf
+    import torch
+
+    large = np.full((2, 2), 2**24 + 1, "int32")
+    options = dict(input_dtype="float32", dtype_conversion="native")
+    double = {name: decorator(name)(**options)(lambda x: x * 2) for name in HOSTED}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ab.RoundedIntegersWarning)
+        results = (
+            torch.vmap(double["torch"])(torch.from_numpy(large)),
+            jax.jit(double["jax"])(large),
+            jax.vmap(double["jax"])(large),
+            tf.function(double["tensorflow"], autograph=False)(tf.constant(large)),
+            double["tensorflow"](tf.Variable(large)),
+        )
+    for result in results:
+        assert np.asarray(result).tolist() == [[2.0**25] * 2] * 2
+
+
+def test_an_input_dtype_that_only_rounds_is_what_was_asked_for():
+    f = ab.numpy(input_dtype="uint8", dtype_conversion="native")(lambda image: image)
+    g = ab.numpy(input_dtype="float32", dtype_conversion="native")(lambda image: image)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert f(np.array([0.25, 2.5])).tolist() == [0, 2]
+        assert g(np.array([0.1, 1 / 3])).dtype == "float32"
+        assert g(np.array([2**30], "int32")).tolist() == [2**30]
+
+
 @pytest.mark.parametrize("dtype", ("uint8", "uint32", "int64"))
 @pytest.mark.parametrize("how", ("variable", "traced", "mapped"))
 def test_input_dtype_rounds_and_clamps_what_is_traced_or_held_by_a_variable(how, dtype):

@@ -256,3 +256,15 @@ def test_tiles_of_an_accelerator_are_worked_on_by_the_callers_thread():
         """,
         load=("numpy",),
     )
+
+
+def test_integers_on_a_device_are_not_downloaded_to_count_those_that_a_cast_rounds():
+    run(
+        """
+        import warnings
+        large = cupy.ndarray(np.full((2, 2), 2**24 + 1, "i4"))
+        warnings.simplefilter("error", ab.RoundedIntegersWarning)
+        cast = ab.cupy(input_dtype="float32", dtype_conversion="native")(lambda x: x)
+        assert cast(large)._host.dtype == "float32"
+        """
+    )

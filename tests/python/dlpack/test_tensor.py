@@ -1,5 +1,9 @@
 """Tensor: an array of no framework, made of arrays and converted to them."""
 
+import copy
+import multiprocessing
+import pickle
+
 import arraybridge as ab
 import bridges
 import ctable
@@ -188,22 +192,26 @@ def test_a_downloaded_array_is_cast_once(target):
     assert bridges.difference(target, result, IMAGE.astype("uint8")) is None
 
 
-def test_a_tensor_on_a_device_is_explained_without_a_look_at_its_memory():
-    # The address is none of this process; whoever looks there ends it.
-    code = """
-        import arraybridge as ab, ctable, ctypes
+# The address is none of this process; whoever looks there ends it.
+ON_DEVICE = """
+        import arraybridge as ab, copy, ctable, ctypes, pickle
         shape, strides = (ctypes.c_int64 * 2)(4, 6), (ctypes.c_int64 * 2)(6, 1)
         tensor = ctable.DLTensor(8, ctable.Device(2, 0), 2, ctable.DType(2, 32, 1), shape, strides)
         managed = ctable.Managed(ctable.Version(1, 3), None, ctable.DELETER(lambda managed: None))
         managed.tensor = tensor
         tensor = ctable.to_object(managed)
         assert repr(tensor) == "<arraybridge.Tensor float32[4, 6] on cuda:0>"
+"""
+
+
+def test_a_tensor_on_a_device_is_explained_without_a_look_at_its_memory():
+    code = """
         told = ab.explain(tensor, "numpy")
         assert (told.route, told.how, told.shape) == ("copy", "download", (4, 6))
         del tensor  # before `managed`, whose callback frees it
         print("explained")
     """
-    assert bridges.survives(code).strip().endswith("explained")
+    assert bridges.survives(ON_DEVICE + code).strip().endswith("explained")
 
 
 def test_what_a_producer_raises_is_the_cause():
@@ -327,3 +335,56 @@ print([w.category.__name__ for w in caught])
     for way in ("new", "from_dlpack"):
         given = bridges.python(code, way).stdout.strip()
         assert given == str(["GradientDetachedWarning"] * 2)
+
+
+@pytest.mark.parametrize("dtype", (*bridges.STANDARD, "bfloat16", "float8_e5m2"))
+@pytest.mark.parametrize("protocol", (2, pickle.HIGHEST_PROTOCOL))
+def test_a_tensor_on_the_host_is_pickled(dtype, protocol):
+    data = IMAGE.astype(bridges.np_dtype(dtype))
+    for array in (data, data[::2, 1::2], data[::-1].T, data[:0], data[0, 0, ...]):
+        again = pickle.loads(pickle.dumps(ab.Tensor(array), protocol))
+        assert type(again) is ab.Tensor and (again.shape, again.dtype) == (array.shape, dtype)
+        assert np.asarray(again).tobytes() == array.tobytes()
+
+
+def test_a_copy_of_a_tensor_shares_its_memory_and_a_deep_one_does_not():
+    data = IMAGE.copy()
+    tensor = ab.Tensor(data)
+    shallow, (first, second) = copy.copy(tensor), copy.deepcopy([tensor, tensor])
+    assert first is second
+    data[0, 0] = 7
+    assert np.asarray(shallow)[0, 0] == 7 and np.asarray(first)[0, 0] == 0
+
+
+def test_a_large_tensor_is_pickled_out_of_band():
+    buffers = []
+    data = np.zeros((512, 512))
+    text = pickle.dumps(ab.Tensor(data), 5, buffer_callback=buffers.append)
+    assert len(text) < 1000 and buffers[0].raw().nbytes == data.nbytes
+    again = pickle.loads(text, buffers=buffers)
+    assert np.shares_memory(np.asarray(again), data)
+
+
+def _total(tensor):
+    return float(np.asarray(tensor).sum())
+
+
+def test_a_tensor_goes_to_another_process_and_back():
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        assert pool.map(_total, [ab.Tensor(IMAGE)]) == [IMAGE.sum()]
+
+
+def test_a_tensor_on_a_device_is_not_pickled_and_the_error_says_what_to_do():
+    code = """
+        for function in (pickle.dumps, copy.copy, copy.deepcopy):
+            try:
+                function(tensor)
+            except TypeError as error:
+                assert 'tensor on cuda:0 cannot be pickled' in str(error), error
+                assert 'take arraybridge.convert(tensor, "numpy")' in str(error), error
+            else:
+                raise AssertionError(function)
+        del tensor
+        print("refused")
+    """
+    assert bridges.survives(ON_DEVICE + code).strip().endswith("refused")

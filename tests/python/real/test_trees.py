@@ -74,6 +74,63 @@ def test_leaves_that_are_no_arrays_stay():
     assert isinstance(new[-1], torch.Tensor)
 
 
+@dataclasses.dataclass
+class Linked:
+    array: object
+    other: object = None
+
+
+def cycles():
+    """Containers in which an array beside a cycle would have to be converted, and their places."""
+    array = np.ones(2)
+    itself, outer, mapping = [array], [array], {"a": array}
+    itself.append(itself)
+    outer.append({"inner": outer})
+    mapping["b"] = {"c": mapping}
+    first, second = Linked(array), Linked(array)
+    first.other, second.other = second, first
+    inner = [array]
+    inner.append(inner)
+    return {
+        "list": (itself, "tree: a list"),
+        "list of a dict": (outer, "tree: a list"),
+        "dict": (mapping, "tree: a dict"),
+        "objects": (first, "tree: a Linked"),
+        "below": ([inner], r"tree\[0\]: a list"),
+    }
+
+
+@pytest.mark.parametrize("case", cycles())
+def test_a_container_that_holds_itself_is_no_half_converted_tree(case):
+    tree, text = cycles()[case]
+    for function in (ab.convert_tree, ab.explain_tree):
+        with pytest.raises(TypeError, match=f"{function.__name__}.*: {text} holds itself"):
+            function(tree, "torch")
+    # Nothing has to be made anew here.
+    assert ab.convert_tree(tree, "numpy") is tree
+    assert len(ab.explain_tree(tree, "numpy").leaves) >= 1
+    calls = []
+    f = ab.torch(lambda parts, more=None: calls.append((parts, more)))
+    with pytest.raises(TypeError, match=r"<lambda>\(\): argument 'parts': a \w+ holds itself"):
+        f(tree)
+    with pytest.raises(TypeError, match="'more': a"):
+        f(1, more=tree)
+    assert calls == []
+    same = ab.numpy(lambda parts: parts is tree)
+    assert same(tree)
+
+
+def test_a_cycle_without_arrays_passes():
+    tree = ["text"]
+    tree.append(tree)
+    assert ab.convert_tree(tree, "torch") is tree
+    f = ab.torch(lambda image, options: (type(image), options is tree))
+    assert f(np.ones(2), tree) == (torch.Tensor, True)
+    made = ab.convert_tree([tree, np.ones(2)], "torch")
+    assert made[0] is tree and type(made[1]) is torch.Tensor
+    assert f([np.ones(2), tree], tree)[1]
+
+
 def test_what_changes_nothing_is_the_tree_itself():
     tree = {"a": [ONES, 1], "b": ()}
     assert ab.convert_tree(tree, "numpy") is tree
@@ -180,10 +237,7 @@ def test_an_error_names_the_leaf():
         assert pickle.loads(pickle.dumps(caught.value)).place == place
 
 
-def test_containers_in_themselves_end_and_deep_ones_are_an_error():
-    loop = [ONES]
-    loop.append(loop)
-    assert isinstance(ab.convert_tree(loop, "torch")[0], torch.Tensor)
+def test_containers_that_are_too_deep_are_an_error():
     deep = ONES
     for _ in range(64):
         deep = [deep]

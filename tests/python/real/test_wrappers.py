@@ -119,6 +119,94 @@ def test_each_array_of_a_tuple_is_in_an_object():
     assert first.identical(labelled()) and others == {"n": 1} and second.dims == ("x",)
 
 
+SQUARE = xarray.DataArray(
+    np.arange(9.0).reshape(3, 3), coords={"y": [1, 2, 3], "x": list("abc")}, dims=("y", "x")
+)
+ORDER = ab.LabelOrderWarning
+
+
+def orders():
+    frame = pd.DataFrame(SQUARE.values, index=list("abc"), columns=list("xyz"))
+    return {
+        "axes": (SQUARE, SQUARE.T, r"axes \('y', 'x'\) and \('x', 'y'\): .*transpose\('y', 'x'\)"),
+        "variables": (SQUARE.variable, SQUARE.T.variable, "axes"),
+        "among others": (SQUARE.expand_dims("t"), SQUARE.T, "axes"),
+        "coordinates": (SQUARE, SQUARE[::-1], "along 'y' in another order: .*reindex_like"),
+        "rows": (frame, frame[::-1], "along 'index'"),
+        "columns": (frame, frame[["z", "x", "y"]], "along 'columns'"),
+        "series": (frame["x"], frame["x"][::-1], "along 'index'"),
+    }
+
+
+@pytest.mark.parametrize("case", orders())
+@pytest.mark.parametrize("nested", (False, True))
+def test_labels_in_another_order_are_said_and_the_result_has_none(case, nested):
+    one, other, text = orders()[case]
+    summed = ab.torch(output_type="input")(
+        (lambda both: both[0] + both[1]) if nested else (lambda a, b: a + b)
+    )
+    names = "'both' and 'both'" if nested else "'a' and 'b'"
+    with pytest.warns(ORDER, match=f"the arguments {names} have .*{text}") as caught:
+        result = summed([one, other]) if nested else summed(one, b=other)
+    assert len(caught) == 1 and caught[0].filename == __file__
+    assert type(result) is np.ndarray
+    assert np.array_equal(result, np.asarray(one) + np.asarray(other))
+
+
+def test_the_way_out_of_another_order_gives_the_values_of_the_library():
+    summed = ab.torch(output_type="input")(lambda a, b: a + b)
+    turned = SQUARE.T[:, ::-1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again = turned.transpose("y", "x").reindex_like(SQUARE)
+        assert summed(SQUARE, again).identical(SQUARE + turned)
+        assert summed(SQUARE, SQUARE.T.data).dims == ("y", "x")
+        # What one of them lacks, and other labels, are left to the function.
+        for other in (SQUARE[0], SQUARE.assign_coords(y=[7, 8, 9]), SQUARE.rename(y="z").T):
+            assert summed(SQUARE, other).dims == ("y", "x")
+
+
+def test_another_order_counts_in_parts_and_is_an_error_where_labels_must_be_kept():
+    kept = ab.torch(output_type="input", keep=True)(lambda a, b: a + b)
+    with pytest.warns(ORDER):
+        assert type(kept(SQUARE.chunk(), SQUARE.T)) is not xarray.DataArray
+    by_slice = ab.torch(output_type="input", slice_by_slice=True)(lambda a, b: a)
+    with pytest.warns(ORDER):
+        assert type(by_slice(SQUARE.expand_dims("t"), SQUARE.T)) is np.ndarray
+    fixed = ab.torch(lambda a, b: a + b)
+    with pytest.warns(ORDER):
+        fixed(SQUARE, SQUARE.T)
+    strict = ab.torch(output_type="input", keep="strict")(lambda a, b: a + b)
+    with pytest.raises(ab.UnsupportedArrayError, match="'a' and 'b' have the axes"):
+        strict(SQUARE, SQUARE.T)
+    with pytest.warns(ORDER), pytest.warns(DROPPED, match="not labelled"):
+        assert type(kept(xarray.Dataset({"a": SQUARE}), SQUARE.T)["a"]) is np.ndarray
+
+
+def test_another_order_counts_in_arrays_that_are_read_part_by_part(tmp_path):
+    zarr = pytest.importorskip("zarr")
+    for name, dims in (("a", ("y", "x")), ("b", ("x", "y"))):
+        zarr.create_array(f"{tmp_path}/{name}", data=IMAGE[:3, :3], dimension_names=dims)
+    zarr.open_group(tmp_path)
+    a, b = (
+        xarray.open_zarr(tmp_path, chunks=None, consolidated=False)[name] for name in ("a", "b")
+    )
+    tiled = ab.numpy(output_type="input", tiles=(2, 2), sliced="b")(lambda a, b: a + b)
+    with pytest.warns(ORDER, match="the arguments 'a' and 'b' have the axes"):
+        assert type(tiled(a, b)) is np.ndarray
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert tiled(a, b.transpose("y", "x")).dims == ("y", "x")
+
+
+def test_the_axes_of_a_data_set_have_no_order():
+    kept = ab.torch(output_type="input", keep=True)(lambda a, b: a + b)
+    data = xarray.Dataset({"a": SQUARE})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert kept(data, SQUARE)["a"].dims == ("y", "x")
+
+
 def test_a_variable_and_a_data_set():
     variable = xarray.Variable(("y", "x"), IMAGE, {"a": 1})
     assert double(variable).identical(xarray.Variable(("y", "x"), IMAGE * 2, {"a": 1}))
@@ -136,6 +224,30 @@ def test_a_variable_and_a_data_set():
     assert swapped["image"].dtype == "float64" and swapped.attrs == {"b": 2}
     with pytest.raises(ab.UnsupportedArrayError, match="Dataset"):
         ab.convert(data, "torch")
+
+
+OTHERS = {"text": np.array(["a", "b"]), "times": np.array(["2020-01-01"], "M8[ns]")}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_an_error_in_a_data_set_names_the_variable(name):
+    data = xarray.Dataset({"image": labelled(), name: ("n", OTHERS[name])})
+    text = rf"<lambda>\(\): argument 'x': variable '{name}': cannot convert from numpy to torch"
+    with pytest.raises(ab.UnsupportedDtypeError, match=text) as caught:
+        ab.torch(output_type="input")(lambda x: x)(data)
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+    with pytest.raises(ab.UnsupportedDtypeError, match=rf"convert\(\): variable '{name}': cannot"):
+        ab.convert(data, "jax", keep=True)
+    with pytest.raises(ZeroDivisionError) as caught:
+        ab.torch(output_type="input")(lambda x: 1 / 0)(data)
+    assert caught.value.__notes__[0].endswith("<lambda>(): in the variable 'image'")
+
+
+@pytest.mark.parametrize("frame", (pd.DataFrame, pl.DataFrame))
+def test_an_error_of_a_table_names_the_columns_without_numbers(frame):
+    table = frame({"a": [1.0, 2.0], "name": ["x", "y"], "when": np.array([0, 1], "M8[ns]")})
+    with pytest.raises(ab.UnsupportedArrayError, match=r", without the columns \[.name., .when.\]"):
+        double(table)
 
 
 def test_a_multi_index_stays():

@@ -21,7 +21,8 @@ use crate::framework::spec::{DType, Framework, Memory};
 use crate::framework::warnings;
 use crate::framework::writes;
 use crate::interpreter::containers::Container;
-use crate::interpreter::error::Result;
+use crate::interpreter::error::{Result, attempt};
+use crate::memory::cast;
 
 /// The destination of an attempt's arrays, if it is not the one that the declaration names.
 #[derive(Clone, Copy, Debug)]
@@ -134,7 +135,7 @@ pub fn fit<'py>(
                 same.map(|(_, value)| value.clone())
             }
             None => fitter
-                .fit_slot(index, slot, &mut fitted)
+                .counted(slot, || fitter.fit_slot(index, slot, &mut fitted))
                 .map_err(
                     |error| if index == 0 { with_unit_way(definition, slot, error) } else { error },
                 )
@@ -143,7 +144,7 @@ pub fn fit<'py>(
         replaced.extend(value.map(|value| (index, value)));
     }
     if !replaced.is_empty() {
-        (fitted.args, fitted.kwargs) = rebuild((args, kwargs), slots, replaced)?;
+        (fitted.args, fitted.kwargs) = rebuild(definition, (args, kwargs), slots, replaced)?;
     }
     Ok(fitted)
 }
@@ -294,6 +295,45 @@ impl<'py> Fitter<'_, 'py> {
             fitted.versions.record(target, value.as_ref().unwrap_or(&slot.value));
         }
         Ok(value)
+    }
+
+    /// Fits an array, and warns of what a cast to `input_dtype` has lost: as of a result, and on the host alone.
+    fn counted<T>(&self, slot: &ArgumentSlot<'py>, fit: impl FnOnce() -> Result<T>) -> Result<T> {
+        let wanted = self.definition.options.input_dtype.filter(|_| slot.class.is_array());
+        let Some(to) = wanted else { return fit() };
+        let source = loaded::load(self.loaded.py(), slot.class.framework)?;
+        let from = source.dtype(&slot.value).filter(|from| !to.holds(*from));
+        let Some(from) = from else { return fit() };
+        let (fitted, clipped) = convert::counting_clipped(fit);
+        let fitted = fitted?;
+        if clipped > 0 {
+            let argument = names::of_argument(self.definition, &slot.key);
+            warnings::clipped(source.py(), &argument, clipped, from, to)?;
+        }
+        if from.is_integer() && to.is_inexact() {
+            self.warn_of_rounding(slot, source, (from, to))?;
+        }
+        Ok(fitted)
+    }
+
+    /// Warns of integers that were rounded to floats. Those that cannot be opened have no values yet.
+    fn warn_of_rounding(
+        &self,
+        slot: &ArgumentSlot<'py>,
+        source: Loaded<'py>,
+        (from, to): (DType, DType),
+    ) -> Result<()> {
+        let py = source.py();
+        let host = attempt(py, source.device_of(&slot.value)).filter(|at| *at == Device::Host);
+        let opened = host.and_then(|_| attempt(py, convert::open_host(&slot.value)));
+        let Some(opened) = opened else { return Ok(()) };
+        match cast::rounded(py, &opened.source, to)? {
+            0 => Ok(()),
+            rounded => {
+                let argument = names::of_argument(self.definition, &slot.key);
+                warnings::rounded(py, &argument, rounded, from, to)
+            }
+        }
     }
 
     /// Converts an array of another framework.

@@ -4,7 +4,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyModule;
 
-use super::{ArgumentSlot, leaves};
+use super::{ArgumentKey, ArgumentSlot, leaves};
 use crate::convert;
 use crate::declared::definition::Definition;
 use crate::declared::options::{Keep, Options};
@@ -19,6 +19,10 @@ pub struct FoundObjects<'py> {
     pub seen: Vec<(Bound<'py, PyAny>, Bound<'py, PyAny>)>,
     /// The first argument, if it is an object that the function is called for part by part.
     pub parted: Option<Bound<'py, PyAny>>,
+    /// Those that have an array inside, with the arguments that they are or are in.
+    pub wrapped: Vec<(ArgumentKey<'py>, Bound<'py, PyAny>)>,
+    /// True if labels of two of these are in another order: no labels are those of the result then.
+    pub is_out_of_order: bool,
 }
 
 /// The module that knows the objects with an array inside.

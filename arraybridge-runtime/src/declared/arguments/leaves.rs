@@ -27,7 +27,7 @@ pub fn walk<'py>(
 ///
 /// # Errors
 ///
-/// Any exception that a container raises when it is made anew.
+/// Any exception that a container raises when it is made anew; [`Error::Type`] for one that holds itself.
 pub fn replaced<'py>(
     container: &Container<'_, 'py>,
     replacements: Vec<(usize, Bound<'py, PyAny>)>,
@@ -58,6 +58,8 @@ struct LeafWalk {
     next: usize,
     /// The addresses of the containers that this one is in.
     above: Vec<usize>,
+    /// The addresses of those that hold themselves.
+    cyclic: Vec<usize>,
 }
 
 impl LeafWalk {
@@ -80,8 +82,11 @@ impl LeafWalk {
                 Some(_) => None,
                 None => Container::of(item),
             };
-            let inner = inner.filter(|_| !self.above.contains(&(item.as_ptr() as usize)));
             let new = match inner {
+                Some(_) if self.above.contains(&(item.as_ptr() as usize)) => {
+                    self.cyclic.push(item.as_ptr() as usize);
+                    None
+                }
                 Some(inner) => self.rebuilt(&inner, replace)?,
                 None => {
                     let index = self.next;
@@ -94,7 +99,21 @@ impl LeafWalk {
                 changed = true;
             }
         }
-        self.above.pop();
+        let address = self.above.pop();
+        // The new container would hold the old one.
+        if changed && address.is_some_and(|address| self.cyclic.contains(&address)) {
+            return Err(Error::Type(holds_itself(container.value())));
+        }
         Ok(if changed { Some(container.with(items)?) } else { None })
     }
+}
+
+#[cold]
+fn holds_itself(container: &Bound<'_, PyAny>) -> String {
+    let class = container.get_type();
+    let name = class.name().map_or_else(|_| "container".to_owned(), |name| name.to_string());
+    format!(
+        "a {name} holds itself, so the arrays in it cannot be converted; pass it without the cycle, or list the other \
+         parameters in arrays= if the function takes it as it is"
+    )
 }

@@ -32,7 +32,7 @@ use found::is_parted;
 pub use fit::{Destination, FittedArguments, call_placement, fit, host_of_lead};
 pub use found::{FoundObjects, holds_wrapper, wrappers};
 pub use lead::choice;
-pub use names::{in_place, of_argument};
+pub use names::{in_place, of_argument, of_parameter};
 pub use versions::ArrayVersions;
 
 /// The argument that an array is, or is an element of.
@@ -258,13 +258,7 @@ impl<'py> Finder<'_, 'py> {
             self.slots.push(argument.clone().slot(Some(element), value, class));
             Ok(())
         });
-        walked.map_err(|error| match error {
-            Error::Type(text) => {
-                let argument = of_argument(self.definition, &argument.key);
-                Error::Type(format!("{argument}: {text}"))
-            }
-            error => error,
-        })?;
+        walked.map_err(|error| names::of_container(self.definition, &argument.key, error))?;
         // The declaration says that this is an array.
         let is_array = container.is_sequence() && argument.usage == ArrayUsage::Converted;
         let is_sliced = names::is_among(self.definition, &argument.key, &options.sliced);
@@ -315,6 +309,7 @@ impl<'py> Finder<'_, 'py> {
         };
         if convert::is_wrapper(value) {
             self.found.seen.push((value.clone(), stand_in.clone()));
+            self.found.wrapped.push((argument.key.clone(), value.clone()));
         }
         let slot = argument.clone().made(None, stand_in);
         self.slots.extend(slot.map(|slot| ArgumentSlot { lazy: Some(value.clone()), ..slot }));
@@ -329,6 +324,9 @@ impl<'py> Finder<'_, 'py> {
         value: Bound<'py, PyAny>,
     ) -> Result<()> {
         let options = &self.definition.options;
+        if convert::is_wrapper(&value) {
+            self.found.wrapped.push((argument.key.clone(), value.clone()));
+        }
         // What has the first array in it, and others of its kind, are taken apart together.
         let is_first = self.slots.is_empty() || self.found.parted.is_some();
         if is_first && element.is_none() && options.rewraps() && is_parted(&value)? {

@@ -40,6 +40,15 @@ pub fn in_argument(definition: &Definition, key: &ArgumentKey<'_>, error: Error)
     in_place(definition, &format!("argument {}", of_parameter(definition, key)), error)
 }
 
+/// An error about a container that says which argument that is.
+#[cold]
+pub fn of_container(definition: &Definition, key: &ArgumentKey<'_>, error: Error) -> Error {
+    match error {
+        Error::Type(text) => Error::Type(format!("{}: {text}", of_argument(definition, key))),
+        error => error,
+    }
+}
+
 /// An error that says where in a call it happened, unless it says so already.
 #[cold]
 pub fn in_place(definition: &Definition, place: &str, mut error: Error) -> Error {

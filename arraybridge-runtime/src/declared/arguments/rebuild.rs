@@ -3,7 +3,8 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use super::{ArgumentKey, ArgumentSlots, leaves};
+use super::{ArgumentKey, ArgumentSlots, leaves, names};
+use crate::declared::definition::Definition;
 use crate::interpreter::containers::Container;
 use crate::interpreter::error::Result;
 
@@ -12,8 +13,10 @@ use crate::interpreter::error::Result;
 ///
 /// # Errors
 ///
-/// Any exception that Python raises.
+/// Any exception that Python raises; [`Error::Type`](crate::interpreter::error::Error::Type) for a container that holds
+/// itself.
 pub(super) fn rebuild<'py>(
+    definition: &Definition,
     (given, named): (&Bound<'py, PyTuple>, Option<&Bound<'py, PyDict>>),
     slots: &ArgumentSlots<'py>,
     mut replaced: Vec<(usize, Bound<'py, PyAny>)>,
@@ -44,7 +47,8 @@ pub(super) fn rebuild<'py>(
                 {
                     elements.extend(slots[next].element.map(|element| (element, value)));
                 }
-                leaves::replaced(&container, elements)?
+                leaves::replaced(&container, elements)
+                    .map_err(|error| names::of_container(definition, &slot.key, error))?
             }
             _ => value,
         };

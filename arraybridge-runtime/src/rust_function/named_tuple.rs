@@ -101,10 +101,6 @@ impl<T> Opaque<T> {
 /// A result that is a named tuple.
 pub trait GiveTuple {
     /// Gives it.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`NamedTuple::give`].
     fn __give<'py>(&self, call: &Call<'_, 'py>) -> Result<Bound<'py, PyAny>>;
 }
 
@@ -117,10 +113,6 @@ impl<T: NamedTuple> GiveTuple for Opaque<T> {
 /// A result that PyO3 converts.
 pub trait GiveValue<T> {
     /// Gives it.
-    ///
-    /// # Errors
-    ///
-    /// Any exception that its conversion to Python raises.
     fn __give<'py>(&self, call: &Call<'_, 'py>) -> Result<Bound<'py, PyAny>>
     where
         T: IntoPyObject<'py>;
@@ -137,10 +129,6 @@ impl<T> GiveValue<T> for &Opaque<T> {
 
 impl<'py> Call<'_, 'py> {
     /// Gives fields as a named tuple.
-    ///
-    /// # Errors
-    ///
-    /// Any exception that Python raises.
     pub fn give_named_tuple(
         &self,
         class: &TupleClass,

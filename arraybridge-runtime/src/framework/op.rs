@@ -289,17 +289,11 @@ mod tests {
 
     const GLOBALS: Step = Attribute("__globals__");
     const FAKE: &std::ffi::CStr = c"
-class Array:
-    def __init__(self, size):
-        self.size = size
-    def scaled(self, factor, *, offset=0, reverse=False):
-        return (self.size, factor, offset, reverse)
-
 class config:
     wide = False
 
-def make(size, *, fill=None):
-    return (size, fill)
+def make(size):
+    return size
 ";
 
     /// A new module for each call.
@@ -311,28 +305,6 @@ def make(size, *, fill=None):
 
     fn same(found: &Bound<'_, PyAny>, expected: &str) -> bool {
         found.repr().unwrap() == expected
-    }
-
-    #[test]
-    fn the_last_arguments_are_those_with_keywords() {
-        static ONE: Keywords = Keywords::new(&["fill"]);
-        static TWO: Keywords = Keywords::new(&["offset", "reverse"]);
-        Python::attach(|py| {
-            let module = fake(py);
-            let [a, b, c] = [1, 2, 3].map(|value| PyInt::new(py, value).into_any());
-            let make = module.getattr("make").unwrap();
-            let made = call(&make, [&a], None).unwrap();
-            assert!(same(&made, "(1, None)"));
-            let made = call(&make, [&a, &b], Some(ONE.get(py).unwrap())).unwrap();
-            assert!(same(&made, "(1, 2)"));
-            let array = module.getattr("Array").unwrap().call1((7,)).unwrap();
-            let name = PyString::intern(py, "scaled");
-            let scaled = call_method(&array, &name, [&a], None).unwrap();
-            assert!(same(&scaled, "(7, 1, 0, False)"));
-            let names = TWO.get(py).unwrap();
-            let scaled = call_method(&array, &name, [&a, &b, &c], Some(names)).unwrap();
-            assert!(same(&scaled, "(7, 1, 2, 3)"));
-        });
     }
 
     #[test]
@@ -397,19 +369,6 @@ def make(size, *, fill=None):
                 assert_eq!(SECOND.get(&module), 1);
                 assert_eq!(LAST.get(&module), 2);
             }
-        });
-    }
-
-    #[test]
-    fn literals_are_python_objects() {
-        static INT: Literal = Literal::new(Value::Int(1_000_000));
-        static FLOAT: Literal = Literal::new(Value::Float(0.5));
-        static BOOL: Literal = Literal::new(Value::Bool(true));
-        Python::attach(|py| {
-            assert!(same(INT.get(py), "1000000") && INT.get(py).is(INT.get(py)));
-            assert!(same(FLOAT.get(py), "0.5"));
-            assert!(BOOL.get(py).is(&*PyBool::new(py, true)));
-            assert!(none(py).is_none());
         });
     }
 

@@ -1,6 +1,9 @@
 //! Writes the stubs of the Python package with the frameworks of the tables into `OUT_DIR`, from where
 //! maturin takes them into the wheel. Those in `python/` are what this writes for `frameworks.toml`.
 //!
+//! The docstring of each function in a stub goes to a file of its own there. The module's functions get theirs from
+//! these files, so that it is written once.
+//!
 //! Mistakes in the tables are reported by `frameworks!()`. Here, what cannot be read is left out.
 
 use std::path::{Path, PathBuf};
@@ -39,7 +42,26 @@ fn main() -> io::Result<()> {
         if path.extension().is_some_and(|extension| extension == "pyi") {
             println!("cargo::rerun-if-changed={}", path.display());
             write(&path, &out, &frameworks)?;
+            write_docstrings(&path, &out)?;
         }
+    }
+    Ok(())
+}
+
+/// Writes the docstrings of a stub's functions, each to a file that is called `stub.function`.
+fn write_docstrings(path: &Path, out: &Path) -> io::Result<()> {
+    let text = fs::read_to_string(path)?;
+    let stem = path.file_stem().expect("it is a file").display();
+    for function in text.split("\ndef ").skip(1) {
+        let mut parts = function.split("\"\"\"");
+        let (Some(signature), Some(docstring)) = (parts.next(), parts.next()) else { continue };
+        // Otherwise it is the docstring of what follows.
+        if signature.contains("\n\n") {
+            continue;
+        }
+        let name = signature.split('(').next().unwrap_or_default();
+        let docstring = docstring.replace("\n    ", "\n");
+        fs::write(out.join(format!("{stem}.{name}")), docstring.trim_end())?;
     }
     Ok(())
 }

@@ -2,6 +2,14 @@
 //! `arraybridge-runtime`.
 
 #![forbid(unsafe_code)]
+#![allow(clippy::doc_lazy_continuation, reason = "docstrings are no Markdown")]
+
+/// The docstring of a function, which `build.rs` takes from the stub: `stub.function`.
+macro_rules! doc {
+    ($name:literal) => {
+        include_str!(concat!(env!("OUT_DIR"), "/", $name))
+    };
+}
 
 mod policy;
 mod slices;
@@ -65,68 +73,7 @@ fn placement(
     }
 }
 
-/// Convert an array of any framework to an array of `target`.
-///
-/// Parameters
-/// ----------
-/// data : array
-///     An array of any known framework, of any shape, or what NumPy sees as an array: a data
-///     frame, an image, a buffer, or an object with `__array__`, `__array_interface__` or
-///     `__dlpack__`.
-/// target : str, MemoryType, module or type
-///     The framework to convert to: "numpy", "cupy", "torch", "tensorflow", "jax", "pyclesperanto".
-///     The framework's module and its array class are taken as its name.
-/// device : str, int or device, optional
-///     "host", "cpu", "accelerator:1", "cuda:1", the index of an accelerator, or a device of
-///     torch, JAX or CuPy.
-///     All CPUs of a machine are the host. Where JAX or TensorFlow divides it into several devices,
-///     "cpu:1" is the second of them. By default the array stays on its kind of device if the
-///     target has one, and goes to the target's current device otherwise.
-/// copy : bool, optional
-///     None shares memory if the target can wrap it, and copies otherwise. True always copies.
-///     False shares, or raises CopyRequiredError with the reason. `configure` sets the default.
-/// dtype : str or dtype, optional
-///     The dtype to cast to: a name, also one of NumPy's such as "f4", the dtype object of any
-///     framework, or a type such as float. Floats are rounded half to even, values outside the
-///     range of an integer dtype are clamped, NaN becomes 0. The byte order of a dtype means
-///     nothing: what is cast has that of the machine, and what is kept has its own. By default
-///     neither values nor dtype change.
-/// keep : bool or "strict", optional
-///     True returns an object like `data` with the converted array inside, such as an
-///     `xarray.DataArray` (see `register_wrapper`). If it cannot hold the array, the array is
-///     returned, with a MetadataDroppedWarning; "strict" makes that an error. By default the array
-///     is returned, with the warning if it had a unit. False never warns.
-///
-/// Returns
-/// -------
-/// array
-///     An array of `target` with the same shape. If `data` already fits, it is returned itself.
-///
-/// Raises
-/// ------
-/// MemoryConversionError
-///     Or a subclass: DeviceUnavailableError, UnsupportedDtypeError, UnsupportedArrayError,
-///     CopyRequiredError, FrameworkNotInstalledError, FrameworkTableError.
-/// ValueError
-///     If the name of a framework, device or dtype is unknown.
-///
-/// Notes
-/// -----
-/// Arrays that share memory see each other's writes. JAX computes asynchronously, so writing to
-/// memory that JAX shares can change results that were already requested.
-///
-/// A torch tensor on the host can no longer be resized once it shares its memory, as after
-/// ``t.numpy()``. A tensor on a GPU still can, and then leaves the other array without memory.
-///
-/// Examples
-/// --------
-/// >>> import numpy, arraybridge
-/// >>> image = numpy.array([[100.0, 200.5], [-3.0, 70000.0]])
-/// >>> arraybridge.convert(image, "numpy") is image
-/// True
-/// >>> arraybridge.convert(image, "numpy", dtype="uint16")
-/// array([[  100,   200],
-///        [    0, 65535]], dtype=uint16)
+#[doc = doc!("__init__.convert")]
 #[pyfunction(name = "convert")]
 #[pyo3(signature = (data, target, *, device=None, copy=None, dtype=None, keep=None))]
 fn convert_<'py>(
@@ -167,44 +114,7 @@ fn kept<'py>(function: &str, asked: Asked<'_, 'py>) -> Result<Bound<'py, PyAny>>
     Ok(wrappers.call_method1(function, asked)?)
 }
 
-/// Convert an array of `source_type` to `target_type`.
-///
-/// Parameters
-/// ----------
-/// data : array
-///     An array of `source_type`, of any shape. NumPy's scalars count as arrays here.
-/// source_type, target_type : str or MemoryType
-///     Names of frameworks.
-/// gpu_id : int, optional
-///     The index of the target's accelerator to prefer. Frameworks without device memory ignore it.
-///     A framework that finds no accelerator on this machine leaves the array on the host, with a
-///     NoAcceleratorWarning. A device object is taken as `device`.
-/// device : str, int or device, optional
-///     As in `convert`: the device that the array must be on.
-/// copy : bool, optional
-///     As in `convert`.
-///
-/// Returns
-/// -------
-/// array
-///     An array of `target_type` with the same shape. If the target lacks the dtype, the array gets
-///     the nearest dtype that it has, with a NarrowedDtypeWarning.
-///
-/// Raises
-/// ------
-/// MemoryConversionError
-///     As in `convert`, and if `data` is not an array of `source_type`, or a value does not fit
-///     the nearest dtype.
-/// TypeError
-///     If `gpu_id` is not an int or a device, or if both `gpu_id` and `device` are given.
-/// InvalidDeviceError
-///     If `gpu_id` is negative. It is also a ValueError.
-///
-/// Examples
-/// --------
-/// >>> import numpy, arraybridge
-/// >>> arraybridge.convert_memory(numpy.zeros(3), "numpy", "numpy")
-/// array([0., 0., 0.])
+#[doc = doc!("__init__.convert_memory")]
 #[pyfunction]
 #[pyo3(signature = (data, source_type, target_type, gpu_id=None, *, device=None, copy=None))]
 fn convert_memory<'py>(
@@ -231,44 +141,13 @@ fn convert_memory<'py>(
     })
 }
 
-/// Return the name of the framework that an array belongs to, without importing anything.
-///
-/// The object's class and its base classes are looked up by name, so subclasses and wrappers such
-/// as variables belong to the framework they come from.
-///
-/// Raises
-/// ------
-/// UnsupportedArrayError
-///     If the object is not an array of a known framework. It is also a ValueError.
-///
-/// Examples
-/// --------
-/// >>> import numpy, arraybridge
-/// >>> arraybridge.detect_memory_type(numpy.zeros(3))
-/// 'numpy'
+#[doc = doc!("__init__.detect_memory_type")]
 #[pyfunction]
 fn detect_memory_type<'py>(data: &Bound<'py, PyAny>) -> Result<Bound<'py, PyString>> {
     Ok(names::name_of(data.py(), package::class_of(data)?.framework).clone())
 }
 
-/// Explain what `convert` would do with the same arguments, without doing it.
-///
-/// Returns
-/// -------
-/// Record
-///     Its `route` is "keep", "share", "move" or "copy"; its `why` is the reason for a copy.
-///
-/// Raises
-/// ------
-/// MemoryConversionError
-///     If `convert` would raise it before reading the data.
-///
-/// Examples
-/// --------
-/// >>> import numpy, arraybridge
-/// >>> record = arraybridge.explain(numpy.zeros((2, 3)), "numpy", copy=True)
-/// >>> record.route, record.why
-/// ('copy', 'copy=True asks for fresh memory')
+#[doc = doc!("__init__.explain")]
 #[pyfunction]
 #[pyo3(signature = (data, target, *, device=None, copy=None, dtype=None, keep=None))]
 fn explain<'py>(
@@ -290,28 +169,13 @@ fn explain<'py>(
     }
 }
 
-/// Return the pairs of frameworks that have a converter, as names, source first.
-///
-/// Examples
-/// --------
-/// >>> import arraybridge
-/// >>> ("numpy", "torch") in arraybridge.registered_pairs()
-/// True
+#[doc = doc!("__init__.registered_pairs")]
 #[pyfunction]
 fn registered_pairs() -> Vec<(&'static str, &'static str)> {
     package::start::converters().map(|c| (c.source.name, c.target.name)).collect()
 }
 
-/// Return a dict for each framework that this module was built with.
-///
-/// The keys are "name", "title", "module" (to import), "install" (what to give to pip) and "memory"
-/// ("host", "accelerator" or "either").
-///
-/// Examples
-/// --------
-/// >>> import arraybridge
-/// >>> arraybridge.frameworks()[0]["title"]
-/// 'NumPy'
+#[doc = doc!("__init__.frameworks")]
 #[pyfunction]
 fn frameworks(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
     let list = PyList::empty(py);
@@ -389,14 +253,7 @@ fn _known<'py>(object: &Bound<'py, PyAny>) -> Option<(&'static str, Option<Bound
     Some((framework.name, Some(function)))
 }
 
-/// Return whether an exception means that a framework, or the given one, ran out of memory.
-///
-/// The exception's class decides, together with its error code or with text that only the
-/// framework's allocator prints.
-///
-/// >>> from arraybridge.oom_recovery import is_oom_error
-/// >>> is_oom_error(MemoryError(), "numpy")
-/// True
+#[doc = doc!("oom_recovery.is_oom_error")]
 #[pyfunction]
 #[pyo3(signature = (error, memory_type=None))]
 fn is_oom_error(
@@ -409,14 +266,7 @@ fn is_oom_error(
     Ok(found.is_some_and(|found| wanted.is_none_or(|w| w.memory_type == found.memory_type)))
 }
 
-/// Call `func`, and retry it with all caches cleared if the framework runs out of memory.
-///
-/// It is retried at most `max_retries` times. Raises what `func` raises in the end, and
-/// `ValueError` if the framework is unknown.
-///
-/// >>> from arraybridge.oom_recovery import execute_with_oom_recovery
-/// >>> execute_with_oom_recovery(lambda: 42, "numpy")
-/// 42
+#[doc = doc!("oom_recovery.execute_with_oom_recovery")]
 #[pyfunction]
 #[pyo3(signature = (func, memory_type, max_retries=2))]
 fn execute_with_oom_recovery<'py>(

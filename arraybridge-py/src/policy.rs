@@ -55,24 +55,7 @@ fn of_framework<'py>(
     package::convert_labelled(array, endpoints, &request, allows.then_some(narrowing))
 }
 
-/// Give a result the dtype of a policy, as declared functions do with their results.
-///
-/// `result` is an array of any framework and shape. `lead` is the array whose dtype is preserved.
-/// `dtype_conversion` is "default", "preserve", "native", a `DtypeConversion` or a dtype, as in
-/// `dtype_policy`. `scaling` is how floats become integers: "clamp" (round half to even, saturate,
-/// NaN to 0), "unit" (the values are in [0, 1] or [-1, 1]) or "stretch" (minimum to maximum).
-/// `range` is the pair of integers that these two scale to, such as (0, 4095). `None` stands for
-/// the default of the context.
-///
-/// Raises `ResultCollapsedError` if the default would round the result to next to nothing. Raises
-/// `ValueError` for an unknown name and for a cast from complex to real. Raises
-/// `UnsupportedDtypeError` if the framework lacks the dtype. Warns with `ClippedValuesWarning` if
-/// values did not fit, and with `FractionsLostWarning` if the default rounded some.
-///
-/// >>> import numpy, arraybridge
-/// >>> image = numpy.array([100, 500], dtype="uint16")
-/// >>> arraybridge.finish_dtype(numpy.array([100.0, 499.0]), image)
-/// array([100, 499], dtype=uint16)
+#[doc = doc!("__init__.finish_dtype")]
 #[pyfunction]
 #[pyo3(signature = (
     result, lead, *, dtype_conversion=None, scaling=None, range=None, function="function"

@@ -28,25 +28,7 @@ fn target_of(
     }
 }
 
-/// Stack 2-D slices into a 3-D array of the framework `memory_type`.
-///
-/// `slices` are n arrays of shape (height, width), which may be of different frameworks, or other
-/// objects that `convert` takes. Those in files, such as arrays of zarr or h5py, are read one by
-/// one. The result has shape (n, height, width). If the slices have different dtypes, the result
-/// has the dtype that NumPy promotes them to. `gpu_id` is the accelerator of the result; by default
-/// the result is where `convert` would put the first slice. `target_type` is another name of
-/// `memory_type`. `device` is the device that the result must be on, as in `convert`.
-///
-/// `out` is an array, also in a file, of shape (n, height, width). If it is given instead of a
-/// framework, the slices are written to it one by one, in its dtype, and it is returned. `slices`
-/// may be a generator then, whose slices are never all in memory.
-///
-/// Raises `ValueError` if there are no slices, if one is not 2-D, if their shapes differ, if `out`
-/// has another shape, or if the framework is unknown. Otherwise raises what `convert` raises.
-///
-/// >>> import numpy, arraybridge
-/// >>> arraybridge.stack_slices([numpy.zeros((2, 3)), numpy.ones((2, 3))], "numpy").shape
-/// (2, 2, 3)
+#[doc = doc!("__init__.stack_slices")]
 #[pyfunction]
 #[pyo3(signature = (
     slices, memory_type=None, gpu_id=None, *, target_type=None, device=None, out=None
@@ -109,24 +91,7 @@ fn stack_to<'py>(slices: &Bound<'py, PyAny>, out: &Bound<'py, PyAny>) -> Result<
     }
 }
 
-/// Split a 3-D array into a list of 2-D slices of the framework `memory_type`.
-///
-/// `array` has shape (n, height, width). It is first converted to `memory_type`, on accelerator
-/// `gpu_id` if given; an array in a file is read and converted chunk by chunk. The result is a list
-/// of n arrays of shape (height, width), which are views if the framework has views.
-/// `validate_slices` checks that each slice is 2-D. `target_type` is another name of `memory_type`.
-/// `device` is the device that they must be on, as in `convert`.
-///
-/// `out` is a list of n arrays, also in files, of shape (height, width). If it is given instead of
-/// a framework, one slice after the other is written to them, in their dtypes, and they are
-/// returned as a list.
-///
-/// Raises `ValueError` if the array is not 3-D, if a slice is not 2-D, if `out` has other lengths,
-/// or if the framework is unknown. Otherwise raises what `convert` raises.
-///
-/// >>> import numpy, arraybridge
-/// >>> [s.shape for s in arraybridge.unstack_slices(numpy.zeros((2, 4, 3)), "numpy")]
-/// [(4, 3), (4, 3)]
+#[doc = doc!("__init__.unstack_slices")]
 #[pyfunction]
 #[pyo3(signature = (
     array, memory_type=None, gpu_id=None, validate_slices=true, *, target_type=None, device=None, out=None
@@ -219,27 +184,7 @@ impl<'a, 'py> Opened<'a, 'py> {
     }
 }
 
-/// Call a function with each 2-D slice of an array, and stack the results.
-///
-/// `image` has shape (n, height, width), or more axes before the last two. `func` is called once
-/// for each position along these leading axes, as `func(slice, *args, **kwargs)`. The arrays that
-/// it returns must have equal shapes. They are stacked along the leading axes into an array of the
-/// image's framework, on accelerator `gpu_id` or on `device` if given, otherwise where the
-/// image is. If `func` returns tuples, their first elements are stacked, and each of the other
-/// elements becomes a list of length n, nested for several leading axes. Results that are not
-/// arrays become a list.
-///
-/// An image that is read part by part, such as one of zarr or h5py, is read slice by slice. `out`
-/// is an array that the results are written to instead, slice by slice, in its dtype; it is
-/// returned in their place.
-///
-/// Raises `ValueError` if the image has fewer than three axes or no slices, or if results differ in
-/// shape or number. Otherwise raises what `func` or `convert` raises.
-///
-/// >>> import numpy, arraybridge
-/// >>> image = numpy.arange(12).reshape(2, 2, 3)
-/// >>> arraybridge.process_slices(image, lambda s: (s.T, s.sum()), (), {})[0].shape
-/// (2, 3, 2)
+#[doc = doc!("__init__.process_slices")]
 #[pyfunction]
 #[pyo3(signature = (image, func, args=None, kwargs=None, gpu_id=None, *, device=None, out=None))]
 fn process_slices<'py>(
@@ -294,16 +239,7 @@ fn process_slices<'py>(
     }
 }
 
-/// Concatenate arrays along an existing axis, in the framework of the first one.
-///
-/// The other axes must have equal lengths. A negative axis counts from the last one. Raises
-/// `ValueError` if there are no arrays, if they lack the axis, or if their shapes do not fit.
-/// Otherwise raises what `convert` raises.
-///
-/// >>> import numpy
-/// >>> from arraybridge.stack_utils import concatenate
-/// >>> concatenate([numpy.zeros((2, 3)), numpy.ones((2, 1))], 1).shape
-/// (2, 4)
+#[doc = doc!("stack_utils.concatenate")]
 #[pyfunction]
 fn concatenate<'py>(parts: Vec<Bound<'py, PyAny>>, axis: isize) -> Result<Bound<'py, PyAny>> {
     let axis = match parts.first() {
@@ -325,16 +261,7 @@ fn seen<'py>(array: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
     package::as_array(array, MemoryType::Numpy.framework())
 }
 
-/// Return the elements from `start` up to `stop` along an axis, as a view if the framework has
-/// views.
-///
-/// A negative axis counts from the last one. Raises `ValueError` if the array has no such axis or
-/// no such elements.
-///
-/// >>> import numpy
-/// >>> from arraybridge.stack_utils import part
-/// >>> part(numpy.arange(5), 0, 1, 3)
-/// array([1, 2])
+#[doc = doc!("stack_utils.part")]
 #[pyfunction]
 fn part<'py>(
     array: &Bound<'py, PyAny>,
@@ -351,17 +278,7 @@ fn part<'py>(
     slices::region(&array, &[(axis, from..to)])
 }
 
-/// Clear the device memory caches of every loaded framework.
-///
-/// Garbage is collected first. `device_id` is the index of an accelerator; `None` stands for all.
-/// This imports nothing. If no loaded framework has an accelerator, it does nothing, and garbage is
-/// not collected either. Memory that arrays use is not affected.
-///
-/// Returns which frameworks were cleared on which devices, such as `{"torch": [0]}`. Warns with
-/// `RuntimeWarning` if a framework fails. Raises `TypeError` if `device_id` is not an index.
-///
-/// >>> import arraybridge
-/// >>> cleared = arraybridge.cleanup_all_gpu_frameworks()
+#[doc = doc!("__init__.cleanup_all_gpu_frameworks")]
 #[pyfunction]
 #[pyo3(signature = (device_id=None))]
 fn cleanup_all_gpu_frameworks<'py>(
@@ -407,14 +324,7 @@ fn report(py: Python<'_>, cleared: Vec<Cleared>) -> Result<Bound<'_, PyDict>> {
     Ok(done)
 }
 
-/// Return the index of the accelerator that an array is on, or `None` if it is in host memory.
-///
-/// Raises `UnsupportedArrayError` if the object is not an array of a known framework.
-///
-/// >>> import numpy
-/// >>> from arraybridge.utils import device_id
-/// >>> device_id(numpy.zeros(3)) is None
-/// True
+#[doc = doc!("utils.device_id")]
 #[pyfunction]
 fn device_id(array: &Bound<'_, PyAny>) -> Result<Option<usize>> {
     use arraybridge_runtime::__private::package::{Device, device};
@@ -426,12 +336,7 @@ fn device_id(array: &Bound<'_, PyAny>) -> Result<Option<usize>> {
     })
 }
 
-/// Return the names of the loaded frameworks, in the order of the table.
-///
-/// >>> import numpy
-/// >>> from arraybridge.utils import loaded_frameworks
-/// >>> "numpy" in loaded_frameworks()
-/// True
+#[doc = doc!("utils.loaded_frameworks")]
 #[pyfunction]
 fn loaded_frameworks(py: Python<'_>) -> Vec<&'static str> {
     let frameworks = MemoryType::ALL.map(MemoryType::framework).into_iter();

@@ -52,10 +52,6 @@ static OWN: Api = Api {
 };
 
 /// Adds the tables to the package's module.
-///
-/// # Errors
-///
-/// Any exception that Python raises.
 #[cfg(feature = "package")]
 pub fn publish(module: &Bound<'_, PyModule>) -> PyResult<()> {
     fork::watch(module.py(), &LOCKS);

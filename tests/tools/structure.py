@@ -42,7 +42,9 @@ class Counted(NamedTuple):
 def worktree(root: Path = ROOT) -> dict[str, str]:
     """The README and the sources of the crates, by their paths in the repository."""
     files = [root / "README.md", *root.glob("arraybridge-*/src/**/*.rs")]
-    return {file.relative_to(root).as_posix(): file.read_text() for file in sorted(files)}
+    # A link is not a file to take over, and git has no text for one either.
+    files = sorted(file for file in files if not file.is_symlink())
+    return {file.relative_to(root).as_posix(): file.read_text() for file in files}
 
 
 def revision(name: str, root: Path = ROOT) -> dict[str, str]:

@@ -185,11 +185,13 @@ impl Body {
         match expr.chain() {
             Some(chain) if !chain.is_empty() => {
                 let steps = steps(&chain);
-                quote! {{
-                    static PATH: ::arraybridge_runtime::__private::op::Path =
-                        ::arraybridge_runtime::__private::op::Path::new(&[#steps]);
-                    PATH.get(module)?
-                }}
+                quote! {
+                    &{
+                        static PATH: ::arraybridge_runtime::__private::op::Path =
+                            ::arraybridge_runtime::__private::op::Path::new(&[#steps]);
+                        PATH.get(module)?
+                    }
+                }
             }
             _ => self.reference(expr),
         }

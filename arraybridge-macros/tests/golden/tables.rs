@@ -173,7 +173,7 @@ pub mod statics {
                         ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
                         ::arraybridge_runtime::__private::op::call(
-                            {
+                            &{
                                 static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
                                     &[
                                         ::arraybridge_runtime::__private::op::Step::Attribute(
@@ -294,7 +294,7 @@ pub mod statics {
                     []: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 0>,
                 ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
                     ::arraybridge_runtime::__private::op::call(
-                        {
+                        &{
                             static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
                                 &[
                                     ::arraybridge_runtime::__private::op::Step::Attribute(
@@ -325,7 +325,7 @@ pub mod statics {
                     ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 1>,
                 ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
                     ::arraybridge_runtime::__private::op::call(
-                        {
+                        &{
                             static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
                                 &[
                                     ::arraybridge_runtime::__private::op::Step::Attribute(
@@ -361,7 +361,7 @@ pub mod statics {
                             let py = module.py();
                             ::arraybridge_runtime::__private::op::compare(
                                 &::arraybridge_runtime::__private::op::attribute(
-                                    {
+                                    &{
                                         static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
                                             &[
                                                 ::arraybridge_runtime::__private::op::Step::Attribute(
@@ -620,7 +620,7 @@ pub mod statics {
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
                         let py = module.py();
                         ::arraybridge_runtime::__private::op::call(
-                            {
+                            &{
                                 static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
                                     &[
                                         ::arraybridge_runtime::__private::op::Step::Attribute(
@@ -680,7 +680,7 @@ pub mod statics {
                         ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
                             let py = module.py();
                             ::arraybridge_runtime::__private::op::call(
-                                {
+                                &{
                                     static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
                                         &[
                                             ::arraybridge_runtime::__private::op::Step::Attribute(
@@ -701,7 +701,7 @@ pub mod statics {
                                     capsule,
                                     &::arraybridge_runtime::__private::op::attribute(
                                         &::arraybridge_runtime::__private::op::attribute(
-                                            {
+                                            &{
                                                 static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
                                                     &[
                                                         ::arraybridge_runtime::__private::op::Step::Attribute(
@@ -797,7 +797,7 @@ pub mod statics {
                 ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
                     let py = module.py();
                     ::arraybridge_runtime::__private::op::call(
-                        {
+                        &{
                             static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
                                 &[
                                     ::arraybridge_runtime::__private::op::Step::Attribute("put"),
@@ -862,7 +862,7 @@ pub mod statics {
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
                         let py = module.py();
                         ::arraybridge_runtime::__private::op::call(
-                            {
+                            &{
                                 static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
                                     &[
                                         ::arraybridge_runtime::__private::op::Step::Attribute(
@@ -934,7 +934,7 @@ pub mod statics {
                         []: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 0>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
                         ::arraybridge_runtime::__private::op::call(
-                            {
+                            &{
                                 static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
                                     &[
                                         ::arraybridge_runtime::__private::op::Step::Attribute(
@@ -982,7 +982,7 @@ pub mod statics {
                         match CHOICE.get(module) {
                             0usize => {
                                 ::arraybridge_runtime::__private::op::item(
-                                    {
+                                    &{
                                         static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
                                             &[
                                                 ::arraybridge_runtime::__private::op::Step::Attribute(
@@ -1000,7 +1000,7 @@ pub mod statics {
                             }
                             _ => {
                                 ::arraybridge_runtime::__private::op::call(
-                                    {
+                                    &{
                                         static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
                                             &[
                                                 ::arraybridge_runtime::__private::op::Step::Attribute(
@@ -1095,7 +1095,7 @@ pub mod statics {
                         ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
                         ::arraybridge_runtime::__private::op::call(
-                            {
+                            &{
                                 static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
                                     &[
                                         ::arraybridge_runtime::__private::op::Step::Attribute(
@@ -1149,7 +1149,7 @@ pub mod statics {
                         ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 4>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
                         ::arraybridge_runtime::__private::op::call(
-                            {
+                            &{
                                 static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
                                     &[
                                         ::arraybridge_runtime::__private::op::Step::Attribute(
@@ -1461,7 +1461,7 @@ pub mod statics {
                         let py = module.py();
                         ::arraybridge_runtime::__private::op::call_method(
                             &::arraybridge_runtime::__private::op::call(
-                                {
+                                &{
                                     static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
                                         &[
                                             ::arraybridge_runtime::__private::op::Step::Attribute(

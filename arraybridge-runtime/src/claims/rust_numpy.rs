@@ -42,10 +42,6 @@ const NOT_WRITEABLE: c_int = -2;
 /// Publishes the functions, unless others are published already. Returns whether these are the published ones.
 /// Does nothing without the GIL: rust-numpy looks for the functions, and publishes its own in a second step, so
 /// that it could replace these.
-///
-/// # Errors
-///
-/// Any exception that the import of NumPy raises.
 pub fn publish(py: Python<'_>) -> PyResult<bool> {
     if cfg!(Py_GIL_DISABLED) {
         return Ok(false);

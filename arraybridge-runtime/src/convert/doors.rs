@@ -56,10 +56,6 @@ fn cast_to<'py>(
 }
 
 /// Describes what [`convert_to`] would do, without doing it.
-///
-/// # Errors
-///
-/// The errors of [`convert_to`].
 pub fn explain(
     data: &Bound<'_, PyAny>,
     target: &'static Framework,
@@ -128,10 +124,6 @@ const BY_FRAMEWORK: &str = "the framework's cast";
 
 /// Casts an array by operations of its own framework, so that a trace or a gradient goes on. The values
 /// are those of any other cast, and so are its checks and its record. `None` if the array has the dtype.
-///
-/// # Errors
-///
-/// The errors of [`convert_to`], and any exception that the framework raises.
 pub fn cast_in_graph<'py>(
     data: &Bound<'py, PyAny>,
     loaded: Loaded<'py>,
@@ -147,10 +139,6 @@ pub fn cast_in_graph<'py>(
 }
 
 /// The dtypes to cast from and to; `None` if the array has the dtype.
-///
-/// # Errors
-///
-/// The errors of [`convert_to`].
 fn wanted(
     data: &Bound<'_, PyAny>,
     loaded: Loaded<'_>,

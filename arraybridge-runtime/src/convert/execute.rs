@@ -619,10 +619,6 @@ fn is_strided(array: &Bound<'_, PyAny>) -> bool {
 
 /// Makes a framework's array of host memory: by the steps that a plan has for memory that nobody else
 /// needs.
-///
-/// # Errors
-///
-/// The errors of [`convert_to`](super::convert_to).
 pub fn make_array<'py>(
     target: Loaded<'py>,
     opened: Opened,

@@ -48,19 +48,11 @@ pub(super) fn place_of(data: &Bound<'_, PyAny>) -> Result<DLDevice> {
 /// Opens the memory of a framework's array, or of any object that hands it out by DLPack, where it
 /// is: on the host, or on a CUDA device, where what a stream does next comes after what was done to the
 /// memory so far. Memory of other devices is downloaded.
-///
-/// # Errors
-///
-/// The errors of [`convert_to`](super::convert_to).
 pub fn open_any(data: &Bound<'_, PyAny>, stream: usize) -> Result<Opened> {
     open(data, Some(stream))
 }
 
 /// Does what [`open_any`] does, but downloads memory of every device.
-///
-/// # Errors
-///
-/// The errors of [`convert_to`](super::convert_to).
 pub fn open_on_host(data: &Bound<'_, PyAny>) -> Result<Opened> {
     open(data, None)
 }
@@ -101,10 +93,6 @@ fn seen(data: &Bound<'_, PyAny>) -> Result<Option<Opened>> {
 }
 
 /// Does what [`open_any`] does, for a holder that may outlive the call.
-///
-/// # Errors
-///
-/// The errors of [`open_any`].
 pub fn open_to_hold(data: &Bound<'_, PyAny>, stream: usize) -> Result<Opened> {
     let opened = open_any(data, stream)?;
     pin(data, &opened)?;

@@ -12,10 +12,6 @@ use crate::interpreter::error::Result;
 
 /// Warns if operations on an array are recorded for a gradient, for a caller that has read it where it
 /// is. `target` is the framework that it was read for.
-///
-/// # Errors
-///
-/// The warning, if a filter makes it an exception.
 pub fn warn_if_detached(data: &Bound<'_, PyAny>, target: &'static Framework) -> Result<()> {
     match recorded(data, target)? {
         Some(endpoints) => warnings::gradient_detached(data.py(), endpoints),
@@ -25,10 +21,6 @@ pub fn warn_if_detached(data: &Bound<'_, PyAny>, target: &'static Framework) -> 
 
 /// Warns if operations on an array are recorded for a gradient, which it does not say itself. A conversion
 /// warns of an array that does.
-///
-/// # Errors
-///
-/// The warning, if a filter makes it an exception.
 pub fn warn_if_watched(data: &Bound<'_, PyAny>, endpoints: Endpoints) -> Result<()> {
     let (py, source) = (data.py(), endpoints.source);
     if source.watched.is_some() && loaded::load(py, source)?.is_watched(data) {

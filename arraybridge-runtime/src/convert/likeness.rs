@@ -58,10 +58,6 @@ pub fn is_registered_numpy(data: &Bound<'_, PyAny>) -> bool {
 }
 
 /// The name of the class of an object with an array inside, and the array; `None` for another object.
-///
-/// # Errors
-///
-/// The errors of [`wrapper::opened`].
 pub(super) fn wrapped<'py>(data: &Bound<'py, PyAny>) -> Result<Option<wrapper::NameAndArray<'py>>> {
     if !is_wrapper(data) {
         return Ok(None);
@@ -72,10 +68,6 @@ pub(super) fn wrapped<'py>(data: &Bound<'py, PyAny>) -> Result<Option<wrapper::N
 }
 
 /// The array inside an object; `None` for an object without one, or one that NumPy has to see itself.
-///
-/// # Errors
-///
-/// The errors of [`wrapper::opened`].
 pub(super) fn inside<'py>(data: &Bound<'py, PyAny>) -> Result<Option<Bound<'py, PyAny>>> {
     Ok(wrapped(data)?.and_then(|(_, array)| array))
 }
@@ -184,10 +176,6 @@ impl Seen<'_> {
 }
 
 /// Lets NumPy make an array of an object that is like one.
-///
-/// # Errors
-///
-/// The errors of [`seen_as_array`].
 pub(super) fn see<'py>(data: &Bound<'py, PyAny>, target: &'static Framework) -> Result<Seen<'py>> {
     libraries::expect_computed(data, target)?;
     libraries::expect_no_mask(data, target)?;
@@ -204,10 +192,6 @@ pub(super) fn see<'py>(data: &Bound<'py, PyAny>, target: &'static Framework) -> 
 }
 
 /// The result of `numpy.asarray` for an object, if that is an array of numbers.
-///
-/// # Errors
-///
-/// The errors of [`seen_as_array`].
 #[cold]
 pub fn as_numpy<'py>(
     data: &Bound<'py, PyAny>,

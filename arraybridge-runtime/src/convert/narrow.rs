@@ -24,10 +24,6 @@ pub struct Narrowing<'a> {
 
 impl Narrowing<'_> {
     /// Says that an array becomes narrower.
-    ///
-    /// # Errors
-    ///
-    /// The warning, if a filter makes it an exception.
     #[cold]
     pub fn warn(&self, target: Loaded<'_>, from: DType, to: DType) -> Result<()> {
         let Framework { title, .. } = target.framework;
@@ -84,11 +80,6 @@ fn narrow<'py>(
 }
 
 /// The nearest dtype of the same kind that a framework has; `None` if it has the dtype itself, or none.
-///
-/// # Errors
-///
-/// The errors of [`loaded::load`], and any exception that the framework raises when it is asked for
-/// its dtypes.
 pub fn narrowed(py: Python<'_>, from: DType, target: &'static Framework) -> Result<Option<DType>> {
     let loaded = loaded::load(py, target)?;
     let set = dtypes(loaded, from)?;

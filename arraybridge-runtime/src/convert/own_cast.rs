@@ -60,10 +60,6 @@ pub struct OwnCast<'py> {
 
 impl<'py> OwnCast<'py> {
     /// Casts an array. Constants are created on `device`; an array in a trace has none.
-    ///
-    /// # Errors
-    ///
-    /// Whatever the framework raises.
     pub fn apply(&self, array: &Array<'py>, device: Option<Device>) -> PyResult<Array<'py>> {
         let loaded = self.loaded;
         let Some(table) = &loaded.framework.array else {

@@ -22,10 +22,6 @@ use crate::framework::spec::Framework;
 use crate::interpreter::error::Result;
 
 /// Does what [`convert_to`](super::convert_to) does, also with a dtype, by the plan alone.
-///
-/// # Errors
-///
-/// The errors of [`convert_to`](super::convert_to).
 pub(super) fn convert_by_plan<'py>(
     data: &Bound<'py, PyAny>,
     target: &'static Framework,
@@ -50,10 +46,6 @@ pub(super) fn convert_by_plan<'py>(
 
 impl Converter {
     /// Converts an array of a class of the source's.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`convert_by_plan`].
     fn convert<'py>(
         &self,
         data: &Bound<'py, PyAny>,
@@ -74,10 +66,6 @@ impl Converter {
 }
 
 /// Does what [`convert_by_plan`] does, and says which route was taken.
-///
-/// # Errors
-///
-/// The errors of [`convert_by_plan`].
 pub fn convert_routed<'py>(
     data: &Bound<'py, PyAny>,
     target: &'static Framework,
@@ -90,10 +78,6 @@ pub fn convert_routed<'py>(
 }
 
 /// Describes what [`convert_by_plan`] would do, without doing it.
-///
-/// # Errors
-///
-/// The errors of [`convert_by_plan`].
 pub(super) fn explain_by_plan(
     data: &Bound<'_, PyAny>,
     target: &'static Framework,
@@ -132,10 +116,6 @@ fn explain_as_it_is(
 
 /// Makes an array of `target` of host memory that no framework's array describes. With `private`
 /// nobody else has the memory, so that the target may take it whatever it does with it.
-///
-/// # Errors
-///
-/// The errors of [`convert_to`](super::convert_to).
 pub fn deliver<'py>(
     py: Python<'py>,
     opened: Opened,

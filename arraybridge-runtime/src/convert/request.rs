@@ -74,10 +74,6 @@ impl Request {
     }
 
     /// The wish for an array of a dtype, in a context that may forbid copies.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`cast_of`].
     #[inline]
     pub(super) fn wish(&self, target: Loaded<'_>, from: DType) -> Result<Wish> {
         let cast = cast_of(target.framework, from, self)?;

@@ -67,10 +67,6 @@ fn everywhere(py: Python<'_>) -> &Bound<'_, PyDict> {
 static STRICT: ContextVariable = ContextVariable::new("arraybridge.no_copy");
 
 /// Puts into the package's module what `arraybridge._blocks` and `arraybridge.tracing` open and close.
-///
-/// # Errors
-///
-/// Any exception that Python raises.
 pub fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
     module.add("_TRACES", TRACES.get(py)?)?;
@@ -169,10 +165,6 @@ thread_local! {
 
 /// Runs `body`, and keeps the records of its conversions from the traces. Gives them back, with the beginning; without
 /// a trace, there are none.
-///
-/// # Errors
-///
-/// The errors of `body`.
 pub fn gathered<T>(
     body: impl FnOnce() -> PyResult<T>,
 ) -> PyResult<(T, Vec<Record>, Option<Moment>)> {

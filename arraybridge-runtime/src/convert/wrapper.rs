@@ -16,10 +16,6 @@ pub(super) fn is_registered(class: &Bound<'_, PyType>) -> bool {
 
 /// The name of a registered class, and the array inside one of its objects, of whatever framework. `None` instead of an
 /// array where NumPy has to see the object itself.
-///
-/// # Errors
-///
-/// Any exception of the function that the class was registered with.
 #[cold]
 pub(super) fn opened<'py>(data: &Bound<'py, PyAny>) -> Result<Option<NameAndArray<'py>>> {
     let wrappers = data.py().import(intern!(data.py(), "arraybridge.wrappers"))?;

@@ -24,10 +24,6 @@ pub fn open_writable(data: &Bound<'_, PyAny>) -> Result<Opened> {
 
 /// Does what [`open_writable`] does, for memory of a CUDA device, ordered with a stream of that
 /// device.
-///
-/// # Errors
-///
-/// The errors of [`open_writable`].
 pub fn open_writable_on(data: &Bound<'_, PyAny>, device: usize, stream: usize) -> Result<Opened> {
     writable(data, OrderedPlace { device: Device::Accelerator(device), stream })
 }

@@ -31,10 +31,6 @@ pub fn is_present() -> bool {
 }
 
 /// Blocks the host until a device's legacy default stream has finished. Other streams are not waited for.
-///
-/// # Errors
-///
-/// The errors of [`checked`].
 pub fn wait_for_legacy_stream(index: usize) -> Result<()> {
     let wait = || {
         // SAFETY: every context has the null stream.
@@ -44,10 +40,6 @@ pub fn wait_for_legacy_stream(index: usize) -> Result<()> {
 }
 
 /// A new stream that does not wait for the legacy default stream. It is never destroyed.
-///
-/// # Errors
-///
-/// The errors of [`checked`].
 pub fn new_stream(index: usize) -> Result<usize> {
     let create = || result::stream::create(result::stream::StreamKind::NonBlocking);
     Ok(in_context(index, create)? as usize)
@@ -92,10 +84,6 @@ impl Event {
     /// # Safety
     ///
     /// The handle is that of a stream on this device, and the stream is alive.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`new_stream`].
     pub unsafe fn at_end_of(index: usize, stream: usize) -> Result<Event> {
         in_context(index, || {
             let event = Event::new(index)?;
@@ -106,10 +94,6 @@ impl Event {
     }
 
     /// Returns whether the work is done.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`new_stream`].
     pub fn is_done(&self) -> Result<bool> {
         in_context(self.index, || {
             // The query has nothing to do with a graph that somebody captures meanwhile, and would end the capture.
@@ -129,10 +113,6 @@ impl Event {
     }
 
     /// Blocks the host until the work is done.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`new_stream`].
     pub fn wait(&self) -> Result<()> {
         // SAFETY: the event is never destroyed.
         let wait = || unsafe { result::event::synchronize(self.event) };
@@ -151,10 +131,6 @@ impl Drop for Event {
 /// # Safety
 ///
 /// Both handles are those of streams on this device, and the streams are alive.
-///
-/// # Errors
-///
-/// The errors of [`new_stream`].
 pub unsafe fn order(index: usize, first: usize, second: usize) -> Result<()> {
     if first == second {
         return Ok(());
@@ -175,10 +151,6 @@ pub unsafe fn order(index: usize, first: usize, second: usize) -> Result<()> {
 /// # Safety
 ///
 /// Each handle is that of a stream on its device, and the streams are alive.
-///
-/// # Errors
-///
-/// The errors of [`new_stream`].
 pub unsafe fn order_devices(first: (usize, usize), second: (usize, usize)) -> Result<()> {
     // SAFETY: the stream is of this device, and alive.
     let event = unsafe { Event::at_end_of(first.0, first.1) }?;
@@ -190,10 +162,6 @@ pub unsafe fn order_devices(first: (usize, usize), second: (usize, usize)) -> Re
 }
 
 /// Blocks the host until a device has done all its work.
-///
-/// # Errors
-///
-/// The errors of [`new_stream`].
 pub fn wait_for_device(index: usize) -> Result<()> {
     wait_detached(|| in_context(index, result::ctx::synchronize))
 }
@@ -204,10 +172,6 @@ pub fn wait_for_device(index: usize) -> Result<()> {
 ///
 /// The handle is that of a stream on this device, and the stream is alive. The memory has as many bytes, which
 /// have values by then.
-///
-/// # Errors
-///
-/// The errors of [`new_stream`].
 pub unsafe fn download(index: usize, stream: usize, from: *const u8, to: &mut [u8]) -> Result<()> {
     let from = from as sys::CUdeviceptr;
     wait_detached(|| {
@@ -312,10 +276,6 @@ impl Drop for PreviousContext {
 }
 
 /// Makes a device's context current on this thread until the result is dropped.
-///
-/// # Errors
-///
-/// The errors of [`checked`].
 pub(crate) fn set_current(index: usize) -> Result<PreviousContext> {
     let context = checked(|| context(index))?;
     let previous = PreviousContext::save();
@@ -328,10 +288,6 @@ pub(crate) fn set_current(index: usize) -> Result<PreviousContext> {
 /// # Safety
 ///
 /// The handle is that of a stream on this device, which lives as long as the result is used.
-///
-/// # Errors
-///
-/// The errors of [`checked`].
 pub unsafe fn borrowed_stream(index: usize, handle: usize) -> Result<SharedStream> {
     checked(|| {
         let context = context(index)?;

@@ -18,10 +18,6 @@ use crate::interpreter::detached::DetachedRef;
 use crate::interpreter::fork;
 
 /// Runs `body` with a device made current in a framework. No stream is entered.
-///
-/// # Errors
-///
-/// Any error that `body` returns, and any exception that the framework raises.
 pub fn with_device<'py, T>(
     loaded: Loaded<'py>,
     index: usize,
@@ -43,10 +39,6 @@ pub struct Current<'py> {
 }
 
 /// The current stream of a framework; `None` if the framework does not expose its streams.
-///
-/// # Errors
-///
-/// Any exception that the framework raises.
 pub fn current<'py>(loaded: Loaded<'py>, index: usize) -> PyResult<Option<Current<'py>>> {
     let py = loaded.py();
     let Some(streams) = &loaded.framework.stream else { return Ok(None) };
@@ -61,10 +53,6 @@ pub fn current<'py>(loaded: Loaded<'py>, index: usize) -> PyResult<Option<Curren
 
 /// Runs `body`, which copies memory of the first device on a stream of the second. The current streams of a framework
 /// on both devices are ordered before and after, since not every framework does so.
-///
-/// # Errors
-///
-/// Any error that `body` returns, and any exception that the framework raises.
 pub fn between<T>(
     loaded: Loaded<'_>,
     devices: (Device, Device),

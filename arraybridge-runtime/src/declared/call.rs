@@ -109,10 +109,6 @@ impl<'a, 'py> Call<'a, 'py> {
     }
 
     /// Finds the arrays among the arguments. `is_cut` is true if the call is made part by part.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Finder::find`].
     // The call stays where it is: a second one in each frame would shorten recursions.
     #[inline]
     pub fn find_arrays(&mut self, is_cut: bool) -> Result<()> {
@@ -121,10 +117,6 @@ impl<'a, 'py> Call<'a, 'py> {
     }
 
     /// Finds the arrays of a call that is made part by part. What is not cut is read.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Finder::find`]; what reading raises.
     #[cold]
     pub fn find_cut_arrays(&mut self) -> Result<()> {
         self.find_arrays(true)?;

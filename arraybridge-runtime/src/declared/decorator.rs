@@ -10,10 +10,6 @@ use crate::interpreter::error::Result;
 use crate::interpreter::park;
 
 /// Checks the options of a decorator, and returns its framework.
-///
-/// # Errors
-///
-/// The errors of `Options::read`.
 pub fn check_options(
     framework: &Bound<'_, PyAny>,
     options: &Bound<'_, PyDict>,

@@ -22,10 +22,6 @@ use crate::interpreter::vectorcall;
 
 impl Declared {
     /// Declares a function: a Python function becomes a Python function, anything else a [`Declared`].
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Definition::new`].
     pub fn declare<'py>(
         function: &Bound<'py, PyAny>,
         execution: &'static Framework,

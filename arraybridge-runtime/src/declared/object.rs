@@ -52,10 +52,6 @@ impl Declared {
 }
 
 /// Returns whether an object is a Python function.
-///
-/// # Errors
-///
-/// Any exception that Python raises.
 pub(super) fn is_python_function(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     Ok(object.get_type().is(CLASS.import(object.py(), "types", "FunctionType")?))
@@ -63,10 +59,6 @@ pub(super) fn is_python_function(object: &Bound<'_, PyAny>) -> PyResult<bool> {
 
 /// Returns whether an object has the code of a Python function: it is one, or it calls the one that it wraps, as the
 /// functions of `jax.jit` do.
-///
-/// # Errors
-///
-/// Any exception that Python raises.
 pub(super) fn has_python_code(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     if is_python_function(object)? {
         return Ok(true);

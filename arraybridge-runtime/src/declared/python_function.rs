@@ -12,10 +12,6 @@ use super::Declared;
 use crate::interpreter::error::Result;
 
 /// A Python function that looks like `function` and calls `declared`.
-///
-/// # Errors
-///
-/// Any exception that Python raises.
 pub(super) fn calling<'py>(
     declared: &Bound<'py, Declared>,
     function: &Bound<'py, PyAny>,
@@ -59,10 +55,6 @@ mod fast {
     static OWN: OnceLock<ffi::vectorcallfunc> = OnceLock::new();
 
     /// Lets Python go straight to the [`Declared`] of a function.
-    ///
-    /// # Errors
-    ///
-    /// Any exception that Python raises.
     pub fn install(function: &Bound<'_, PyAny>) -> PyResult<()> {
         #[cfg(Py_GIL_DISABLED)]
         lasting::keep(function)?;

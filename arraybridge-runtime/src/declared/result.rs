@@ -72,10 +72,6 @@ impl<'py> Call<'_, 'py> {
 }
 
 /// Applies the policy to the first array of a result, and converts each array to the declared output.
-///
-/// # Errors
-///
-/// The errors of [`policy::finish`] and [`convert::convert_to`].
 #[inline]
 pub fn finish<'py>(
     call: &Call<'_, 'py>,

@@ -11,10 +11,6 @@ use crate::framework::loaded::{self, Loaded};
 use crate::framework::spec::{Framework, Memory};
 
 /// The place of a call.
-///
-/// # Errors
-///
-/// The errors of [`arguments::fit`].
 pub fn call_placement(
     framework: &'static Framework,
     slots: &ArgumentSlots<'_>,
@@ -27,10 +23,6 @@ pub fn call_placement(
 }
 
 /// The device of a call, if there is a choice.
-///
-/// # Errors
-///
-/// The errors of [`arguments::fit`].
 pub fn call_device(slots: &ArgumentSlots<'_>, options: &Options) -> PyResult<Option<Device>> {
     Ok(call_placement(options.input, slots, options)?.device())
 }
@@ -38,10 +30,6 @@ pub fn call_device(slots: &ArgumentSlots<'_>, options: &Options) -> PyResult<Opt
 /// Runs `body` with the device of a call made current, and then ends the loans of arrays that other
 /// frameworks lent to it. `used` gives what the function received for an array. No stream is entered. For
 /// a call on the host, `body` runs on the host's device of the call, if there are several.
-///
-/// # Errors
-///
-/// Any error that `body` returns, and any exception that the framework raises.
 pub fn enter<'py, T>(
     framework: &'static Framework,
     place: Placement,

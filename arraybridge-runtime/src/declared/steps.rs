@@ -25,10 +25,6 @@ use crate::interpreter::stack;
 use crate::policy::Policy;
 
 /// Calls a function that returns a coroutine or a generator, and wraps what it returns.
-///
-/// # Errors
-///
-/// Any exception that the call raises.
 pub(super) fn start<'py>(call: Call<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
     let py = call.py;
     let (inner, versions) = match call.attempt(&call.slots, &AttemptOptions::default()) {
@@ -161,10 +157,6 @@ impl CallOrigin {
 
 impl CallOrigin {
     /// The call.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Call::find_arrays`].
     fn call<'a, 'py>(&'a self, py: Python<'py>) -> Result<Call<'a, 'py>> {
         let kwargs = self.kwargs.as_ref().map(|kwargs| kwargs.bind(py));
         let (declared, args) = (self.declared.bind(py), self.args.bind(py));
@@ -182,10 +174,6 @@ impl CallOrigin {
     }
 
     /// Runs one step on the device and the stream of the call, or in the host's scope.
-    ///
-    /// # Errors
-    ///
-    /// Any error that `body` returns, and any exception that the framework raises.
     fn scoped<'py>(
         &self,
         py: Python<'py>,

@@ -105,10 +105,6 @@ impl Exchange {
     /// # Safety
     ///
     /// The objects are instances of the type that has this table.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Exchange::describe`].
     pub unsafe fn describe_alike(
         &self,
         first: &Bound<'_, PyAny>,
@@ -133,10 +129,6 @@ impl Exchange {
     /// # Safety
     ///
     /// The object is an instance of the type that has this table.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Exchange::describe`].
     #[inline]
     pub unsafe fn describe_in(&self, data: &Bound<'_, PyAny>, view: &mut View) -> PyResult<()> {
         // SAFETY: the object is an instance of the table's type. It outlives the descriptor, which is copied
@@ -172,10 +164,6 @@ impl Exchange {
 
     /// Makes an array of the table's framework, which takes over the tensor. A tensor that it refuses may
     /// leak, so it must be one that the framework accepts.
-    ///
-    /// # Errors
-    ///
-    /// Any exception that the framework raises.
     pub fn import<'py>(
         &self,
         py: Python<'py>,

@@ -68,10 +68,6 @@ pub fn clear_all(py: Python<'_>, device: Option<usize>) -> Result<Vec<Cleared>> 
 }
 
 /// Does what [`clear_all`] does, but collects no garbage.
-///
-/// # Errors
-///
-/// The errors of [`clear_all`].
 pub fn clear_pools(py: Python<'_>, device: Option<usize>) -> Result<Vec<Cleared>> {
     let mut cleared = Vec::new();
     for framework in MemoryType::ALL.map(MemoryType::framework) {

@@ -19,10 +19,6 @@ impl Guard {
     }
 
     /// Returns whether its condition holds for an array.
-    ///
-    /// # Errors
-    ///
-    /// Any exception that the framework raises.
     #[inline]
     pub fn holds<'py>(&self, loaded: Loaded<'py>, data: &Bound<'py, PyAny>) -> PyResult<bool> {
         self.when.holds(loaded, [data])
@@ -147,10 +143,6 @@ impl<'py> Loaded<'py> {
     }
 
     /// The condition that makes a dtype absent now, if there is one.
-    ///
-    /// # Errors
-    ///
-    /// Any exception that the framework raises.
     #[inline]
     pub fn missing(self, dtype: DType) -> PyResult<Option<&'static Missing>> {
         for missing in self.framework.missing {

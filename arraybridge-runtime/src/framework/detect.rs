@@ -5,7 +5,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -17,6 +17,7 @@ use crate::framework::generated::MemoryType;
 use crate::framework::loaded;
 use crate::framework::shortcuts::{self, ShortCut};
 use crate::framework::spec::{Framework, Op};
+use crate::interpreter::classes::ClassCache;
 pub use crate::interpreter::classes::qualified_name;
 use crate::interpreter::error::attempt;
 use crate::interpreter::{classes, park};
@@ -92,29 +93,17 @@ fn names() -> &'static Names {
     })
 }
 
-/// The shared cache is emptied when it is full: some programs make classes without end.
-const MOST_CLASSES: usize = 1024;
-
-/// An entry of the shared cache. It keeps the class alive, so that no other class gets its address.
-struct Cached {
-    class: Option<Class>,
-    _alive: Py<PyType>,
-}
-
-/// The shared cache, by the address of the class.
-static CACHE: Mutex<Option<HashMap<usize, Cached>>> = Mutex::new(None);
+/// The cache that all threads share.
+static SHARED: ClassCache<Option<Class>> = ClassCache::new();
 
 const SLOTS: usize = 32;
 
 thread_local! {
-    /// The classes that this thread saw last: address, generation, answer. An entry is valid while
-    /// the generation of the shared cache is the same, since that keeps the class alive.
+    /// The classes that this thread saw last: address, generation of the shared cache, answer. An entry is valid while
+    /// the generation is the same, since the shared cache keeps the class alive.
     static RECENT: RefCell<[(usize, u64, Option<Class>); SLOTS]> =
         const { RefCell::new([(0, 0, None); SLOTS]) };
 }
-
-/// The number of times that the shared cache was emptied, plus one.
-static GENERATION: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
 
 /// The known facts about an object's class; `None` if it belongs to no framework.
 #[inline]
@@ -137,7 +126,7 @@ pub fn class_of(data: &Bound<'_, PyAny>) -> Option<Class> {
 #[inline]
 pub fn recent_class_of(data: &Bound<'_, PyAny>) -> Result<Option<Class>, Missing> {
     let address = data.get_type_ptr() as usize;
-    let generation = GENERATION.load(std::sync::atomic::Ordering::Relaxed);
+    let generation = SHARED.generation();
     let slot = (address >> 4) % SLOTS;
     let recent = RECENT.with_borrow(|recent| recent[slot]);
     if recent.0 == address && recent.1 == generation {
@@ -162,29 +151,7 @@ pub fn framework_of_class(class: &Bound<'_, PyType>) -> Option<&'static Framewor
 fn find(class: &Bound<'_, PyType>) -> Option<Class> {
     // The first class that a thread sees is new to it.
     park::rather_than_end(class.py());
-    let address = class.as_ptr() as usize;
-    if let Some(cached) = lock().get_or_insert_default().get(&address) {
-        return cached.class;
-    }
-    // Reading names can run Python code, so the lock is not held.
-    let found = walk(class);
-    let mut dropped = None;
-    {
-        let mut guard = lock();
-        let cache = guard.get_or_insert_default();
-        if cache.len() >= MOST_CLASSES {
-            GENERATION.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            dropped = Some(std::mem::take(cache));
-        }
-        cache.insert(address, Cached { class: found, _alive: class.clone().unbind() });
-    }
-    // Dropping classes can run Python code too, so the lock is released before.
-    drop(dropped);
-    found
-}
-
-fn lock() -> std::sync::MutexGuard<'static, Option<HashMap<usize, Cached>>> {
-    CACHE.lock().unwrap_or_else(PoisonError::into_inner)
+    SHARED.get(class, walk)
 }
 
 fn walk(class: &Bound<'_, PyType>) -> Option<Class> {

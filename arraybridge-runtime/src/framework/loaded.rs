@@ -227,10 +227,6 @@ impl<'py> Loaded<'py> {
     }
 
     /// The dtype of an array, as its framework says it: one of its dtype objects, or another object.
-    ///
-    /// # Errors
-    ///
-    /// Any exception that the framework raises.
     pub fn stated_dtype(self, data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         if let Some(dtype_of) = &self.framework.dtype_of {
             return dtype_of.call(self, [data]);
@@ -318,10 +314,6 @@ impl<'py> Loaded<'py> {
 
     /// A capsule of an array, by the table's export. A framework that does not know versions raises
     /// `TypeError` for one, and is asked without from then on.
-    ///
-    /// # Errors
-    ///
-    /// Any exception that the framework raises.
     pub fn export(
         self,
         export: &Export,
@@ -345,10 +337,6 @@ impl<'py> Loaded<'py> {
     }
 
     /// A capsule of an array that nobody has to wait for.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`export`](Self::export).
     pub fn export_unordered(
         self,
         export: &Export,
@@ -403,10 +391,6 @@ impl<const N: usize> Op<N> {
     }
 
     /// Runs the operation and takes the truth value of what it returns.
-    ///
-    /// # Errors
-    ///
-    /// Any exception that the framework raises.
     #[inline]
     pub fn holds<'py>(&self, loaded: Loaded<'py>, scope: Scope<'_, 'py, N>) -> PyResult<bool> {
         self.call(loaded, scope)?.is_truthy()

@@ -2,7 +2,7 @@
 //!
 //! `frameworks!()` compiles each op of a table to calls of these functions. They are on the path of
 //! every conversion: names are interned once, arguments are passed by vectorcall, and the functions
-//! that an op calls are looked up once for each module object.
+//! that an op calls are looked up once.
 
 use std::sync::OnceLock;
 
@@ -20,64 +20,6 @@ pub type Scope<'a, 'py, const N: usize> = [&'a Bound<'py, PyAny>; N];
 /// The result of an op.
 pub type Outcome<'py> = PyResult<Bound<'py, PyAny>>;
 
-/// A value for each module object. Entries are never dropped: a process has one module with a name,
-/// or a few if a test replaces it.
-struct PerModule<T> {
-    first: OnceLock<Box<ModuleEntry<T>>>,
-}
-
-struct ModuleEntry<T> {
-    /// A reference, so that no other object gets its address.
-    module: Py<PyAny>,
-    value: T,
-    next: OnceLock<Box<ModuleEntry<T>>>,
-}
-
-impl<T> PerModule<T> {
-    const fn new() -> Self {
-        PerModule { first: OnceLock::new() }
-    }
-
-    #[inline]
-    fn get<E>(
-        &self,
-        module: &Bound<'_, PyAny>,
-        make: impl FnOnce() -> Result<T, E>,
-    ) -> Result<&T, E> {
-        match self.first.get() {
-            Some(entry) if entry.module.is(module) => Ok(&entry.value),
-            _ => self.search(module, make),
-        }
-    }
-
-    #[cold]
-    fn search<E>(
-        &self,
-        module: &Bound<'_, PyAny>,
-        make: impl FnOnce() -> Result<T, E>,
-    ) -> Result<&T, E> {
-        let mut slot = &self.first;
-        while let Some(entry) = slot.get() {
-            if entry.module.is(module) {
-                return Ok(&entry.value);
-            }
-            slot = &entry.next;
-        }
-        let (module, next) = (module.clone().unbind(), OnceLock::new());
-        // No lock is held here, so `make` may run Python. If another thread adds the same module
-        // first, there are two entries, and the first one is used.
-        let mut entry = Box::new(ModuleEntry { module, value: make()?, next });
-        while let Err(refused) = slot.set(entry) {
-            entry = refused;
-            slot = match slot.get() {
-                Some(taken) => &taken.next,
-                None => slot,
-            };
-        }
-        Ok(&slot.get().expect("the slot was filled just now").value)
-    }
-}
-
 /// A step on the way from a module to an object.
 #[derive(Clone, Copy, Debug)]
 pub enum Step {
@@ -90,20 +32,30 @@ pub enum Step {
 /// The way from a module to an object that does not change, such as a function.
 pub struct Path {
     steps: &'static [Step],
-    found: PerModule<Py<PyAny>>,
+    /// The object that was found, and its module. A process has one module of a name, unless a test replaces it.
+    found: OnceLock<(Py<PyAny>, Py<PyAny>)>,
 }
 
 impl Path {
     /// The path of these steps.
     pub const fn new(steps: &'static [Step]) -> Self {
-        Path { steps, found: PerModule::new() }
+        Path { steps, found: OnceLock::new() }
     }
 
     /// The object at the end of the path. A failure is not cached.
     #[inline]
-    pub fn get<'a, 'py>(&'a self, module: &Bound<'py, PyAny>) -> PyResult<&'a Bound<'py, PyAny>> {
-        let found = self.found.get(module, || walk(module, self.steps).map(Bound::unbind))?;
-        Ok(found.bind(module.py()))
+    pub fn get<'py>(&self, module: &Bound<'py, PyAny>) -> Outcome<'py> {
+        match self.found.get() {
+            Some((known, found)) if known.is(module) => Ok(found.bind(module.py()).clone()),
+            _ => self.look_up(module),
+        }
+    }
+
+    #[cold]
+    fn look_up<'py>(&self, module: &Bound<'py, PyAny>) -> Outcome<'py> {
+        let found = walk(module, self.steps)?;
+        let _ = self.found.set((module.clone().unbind(), found.clone().unbind()));
+        Ok(found)
     }
 }
 
@@ -118,24 +70,31 @@ fn walk<'py>(module: &Bound<'py, PyAny>, steps: &[Step]) -> PyResult<Bound<'py, 
 pub struct Choice {
     /// The path with which each alternative but the last begins.
     paths: &'static [&'static [Step]],
-    chosen: PerModule<usize>,
+    /// The index that was chosen, and the module for which it was.
+    chosen: OnceLock<(Py<PyAny>, usize)>,
 }
 
 impl Choice {
     /// The choice between these alternatives and a last one.
     pub const fn new(paths: &'static [&'static [Step]]) -> Self {
-        Choice { paths, chosen: PerModule::new() }
+        Choice { paths, chosen: OnceLock::new() }
     }
 
     /// The index of the first alternative whose beginning exists, or of the last one.
     #[inline]
     pub fn get(&self, module: &Bound<'_, PyAny>) -> usize {
-        let choose = || {
-            let found = self.paths.iter().position(|path| walk(module, path).is_ok());
-            Ok(found.unwrap_or(self.paths.len()))
-        };
-        let Ok(index) = self.chosen.get::<std::convert::Infallible>(module, choose);
-        *index
+        match self.chosen.get() {
+            Some((known, index)) if known.is(module) => *index,
+            _ => self.choose(module),
+        }
+    }
+
+    #[cold]
+    fn choose(&self, module: &Bound<'_, PyAny>) -> usize {
+        let found = self.paths.iter().position(|path| walk(module, path).is_ok());
+        let index = found.unwrap_or(self.paths.len());
+        let _ = self.chosen.set((module.clone().unbind(), index));
+        index
     }
 }
 
@@ -330,17 +289,11 @@ mod tests {
 
     const GLOBALS: Step = Attribute("__globals__");
     const FAKE: &std::ffi::CStr = c"
-class Array:
-    def __init__(self, size):
-        self.size = size
-    def scaled(self, factor, *, offset=0, reverse=False):
-        return (self.size, factor, offset, reverse)
-
 class config:
     wide = False
 
-def make(size, *, fill=None):
-    return (size, fill)
+def make(size):
+    return size
 ";
 
     /// A new module for each call.
@@ -355,28 +308,6 @@ def make(size, *, fill=None):
     }
 
     #[test]
-    fn the_last_arguments_are_those_with_keywords() {
-        static ONE: Keywords = Keywords::new(&["fill"]);
-        static TWO: Keywords = Keywords::new(&["offset", "reverse"]);
-        Python::attach(|py| {
-            let module = fake(py);
-            let [a, b, c] = [1, 2, 3].map(|value| PyInt::new(py, value).into_any());
-            let make = module.getattr("make").unwrap();
-            let made = call(&make, [&a], None).unwrap();
-            assert!(same(&made, "(1, None)"));
-            let made = call(&make, [&a, &b], Some(ONE.get(py).unwrap())).unwrap();
-            assert!(same(&made, "(1, 2)"));
-            let array = module.getattr("Array").unwrap().call1((7,)).unwrap();
-            let name = PyString::intern(py, "scaled");
-            let scaled = call_method(&array, &name, [&a], None).unwrap();
-            assert!(same(&scaled, "(7, 1, 0, False)"));
-            let names = TWO.get(py).unwrap();
-            let scaled = call_method(&array, &name, [&a, &b, &c], Some(names)).unwrap();
-            assert!(same(&scaled, "(7, 1, 2, 3)"));
-        });
-    }
-
-    #[test]
     fn an_exception_of_the_callee_is_returned() {
         Python::attach(|py| {
             let make = fake(py).getattr("make").unwrap();
@@ -386,7 +317,7 @@ def make(size, *, fill=None):
     }
 
     #[test]
-    fn a_path_is_looked_up_once_for_each_module_object() {
+    fn a_path_is_looked_up_once_and_is_that_of_its_module() {
         static PATH: Path = Path::new(&[Attribute("make")]);
         Python::attach(|py| {
             let (first, second) = (fake(py), fake(py));
@@ -407,7 +338,7 @@ def make(size, *, fill=None):
         static GONE: Path = Path::new(&[Attribute("make"), GLOBALS, Item("gone")]);
         Python::attach(|py| {
             let module = fake(py);
-            assert!(same(PATH.get(&module).unwrap(), "False"));
+            assert!(same(&PATH.get(&module).unwrap(), "False"));
             assert!(GONE.get(&module).is_err());
         });
     }
@@ -419,7 +350,7 @@ def make(size, *, fill=None):
             let module = fake(py);
             assert!(PATH.get(&module).is_err());
             module.getattr("config").unwrap().setattr("late", 3).unwrap();
-            assert!(same(PATH.get(&module).unwrap(), "3"));
+            assert!(same(&PATH.get(&module).unwrap(), "3"));
         });
     }
 
@@ -438,19 +369,6 @@ def make(size, *, fill=None):
                 assert_eq!(SECOND.get(&module), 1);
                 assert_eq!(LAST.get(&module), 2);
             }
-        });
-    }
-
-    #[test]
-    fn literals_are_python_objects() {
-        static INT: Literal = Literal::new(Value::Int(1_000_000));
-        static FLOAT: Literal = Literal::new(Value::Float(0.5));
-        static BOOL: Literal = Literal::new(Value::Bool(true));
-        Python::attach(|py| {
-            assert!(same(INT.get(py), "1000000") && INT.get(py).is(INT.get(py)));
-            assert!(same(FLOAT.get(py), "0.5"));
-            assert!(BOOL.get(py).is(&*PyBool::new(py, true)));
-            assert!(none(py).is_none());
         });
     }
 

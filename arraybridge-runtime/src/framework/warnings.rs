@@ -8,10 +8,6 @@ use crate::interpreter::error::{Result, warn};
 use crate::interpreter::fork;
 
 /// Says that memory of an immutable array is shared with a target whose arrays can be written to.
-///
-/// # Errors
-///
-/// The warning itself, where the user's filters turn it into an exception.
 #[cold]
 pub fn shared_immutable(py: Python<'_>, endpoints: Endpoints) -> Result<()> {
     let Endpoints { source, target } = endpoints;
@@ -25,10 +21,6 @@ pub fn shared_immutable(py: Python<'_>, endpoints: Endpoints) -> Result<()> {
 }
 
 /// Says that no gradient flows back through a converted array.
-///
-/// # Errors
-///
-/// The warning itself, where the user's filters turn it into an exception.
 #[cold]
 pub fn gradient_detached(py: Python<'_>, endpoints: Endpoints) -> Result<()> {
     let Endpoints { source, target } = endpoints;
@@ -42,10 +34,6 @@ pub fn gradient_detached(py: Python<'_>, endpoints: Endpoints) -> Result<()> {
 }
 
 /// Says that floats of a trace, through which a gradient may flow, become integers by default.
-///
-/// # Errors
-///
-/// The warning itself, where the user's filters turn it into an exception.
 #[cold]
 pub fn gradient_cut(py: Python<'_>, function: &str, from: DType, to: DType) -> Result<()> {
     let text = format!(
@@ -92,10 +80,6 @@ pub fn rounded(py: Python<'_>, argument: &str, count: u64, from: DType, to: DTyp
 }
 
 /// Says that `gpu_id` was ignored because the framework finds no accelerator.
-///
-/// # Errors
-///
-/// The warning itself, where the user's filters turn it into an exception.
 #[cold]
 pub fn no_accelerator(py: Python<'_>, framework: &Framework) -> Result<()> {
     let title = framework.title;

@@ -22,10 +22,6 @@ pub fn has_changed(framework: &'static Framework, array: &Bound<'_, PyAny>, befo
 
 /// Counts a write to an array that its framework does not see, if it counts its own. Without this, a gradient that
 /// needs the values before the write would be computed from those after it.
-///
-/// # Errors
-///
-/// Any exception that the framework raises.
 pub fn count_write(array: &Bound<'_, PyAny>) -> PyResult<()> {
     let class = detect::class_of(array).filter(detect::Class::is_array);
     let op = class.and_then(|class| Some((class.framework, class.framework.count_write?)));

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::ffi::c_ulong;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pyo3::ffi;
@@ -11,22 +12,25 @@ use pyo3::types::{PyFloat, PyTuple, PyType};
 /// The most classes that are remembered. Some programs make classes without end.
 const MOST_CLASSES: usize = 1024;
 
-/// The answers, by the address of the class, which an entry keeps alive.
+/// The answers, by the address of the class, which an entry keeps alive: so no other class gets the address.
 type Known<T> = HashMap<usize, (T, Py<PyType>)>;
 
 /// One answer for each class.
-pub struct ClassCache<T>(Mutex<Answers<T>>);
-
-struct Answers<T> {
-    known: Option<Known<T>>,
-    /// The number of times that all answers were forgotten.
-    cleared: usize,
+pub struct ClassCache<T> {
+    known: Mutex<Option<Known<T>>>,
+    generation: AtomicU64,
 }
 
 impl<T: Copy> ClassCache<T> {
     /// An empty cache.
     pub const fn new() -> ClassCache<T> {
-        ClassCache(Mutex::new(Answers { known: None, cleared: 0 }))
+        ClassCache { known: Mutex::new(None), generation: AtomicU64::new(0) }
+    }
+
+    /// The number of times that all answers were forgotten. A class that had an answer is alive while it is the same.
+    #[inline]
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Relaxed)
     }
 
     /// The answer for a class, which `examine` finds out the first time.
@@ -37,42 +41,44 @@ impl<T: Copy> ClassCache<T> {
         examine: impl FnOnce(&Bound<'_, PyType>) -> T,
     ) -> T {
         let address = class.as_ptr() as usize;
-        let cleared = {
-            let state = self.lock();
-            if let Some((answer, _)) = state.known.as_ref().and_then(|known| known.get(&address)) {
+        let generation = {
+            let known = self.lock();
+            if let Some((answer, _)) = known.as_ref().and_then(|known| known.get(&address)) {
                 return *answer;
             }
-            state.cleared
+            self.generation()
         };
-        // Looking at a class can run Python code, so the lock is not held.
+        // Looking at a class can run Python code, so the lock is not held. Nor is it where classes are dropped.
         let answer = examine(class);
         let mut dropped = None;
-        {
-            let mut state = self.lock();
-            // The answer may be one of those that were to be forgotten meanwhile.
-            if state.cleared == cleared {
-                let known = state.known.get_or_insert_default();
-                if known.len() >= MOST_CLASSES {
-                    dropped = Some(std::mem::take(known));
-                }
-                known.insert(address, (answer, class.clone().unbind()));
+        let mut known = self.lock();
+        // The answer may be one of those that were to be forgotten meanwhile.
+        if self.generation() == generation {
+            if known.as_ref().is_some_and(|known| known.len() >= MOST_CLASSES) {
+                dropped = self.forget(&mut known);
             }
+            known.get_or_insert_default().insert(address, (answer, class.clone().unbind()));
         }
+        drop(known);
         drop(dropped);
         answer
     }
 
     /// Forgets all answers.
     pub fn clear(&self) {
-        let mut state = self.lock();
-        state.cleared += 1;
-        let known = state.known.take();
-        drop(state);
+        let mut known = self.lock();
+        let dropped = self.forget(&mut known);
         drop(known);
+        drop(dropped);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Answers<T>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn forget(&self, known: &mut Option<Known<T>>) -> Option<Known<T>> {
+        self.generation.fetch_add(1, Ordering::Relaxed);
+        known.take()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Known<T>>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

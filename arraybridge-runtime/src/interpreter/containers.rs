@@ -87,10 +87,6 @@ impl<'a, 'py> Container<'a, 'py> {
     }
 
     /// Its elements, values and fields, in order.
-    ///
-    /// # Errors
-    ///
-    /// Any exception that a property of an object or a method of a mapping raises.
     pub fn items(&self) -> PyResult<Vec<Bound<'py, PyAny>>> {
         match self.kind {
             Kind::List => Ok(self.value.cast::<PyList>()?.iter().collect()),
@@ -101,10 +97,6 @@ impl<'a, 'py> Container<'a, 'py> {
     }
 
     /// Where each of its items is, as Python writes it: `[0]`, `['a']` or `.a`.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`items`](Self::items).
     #[cfg(feature = "package")]
     pub fn names(&self) -> PyResult<Vec<String>> {
         let places = self.places()?.into_iter().enumerate();
@@ -119,10 +111,6 @@ impl<'a, 'py> Container<'a, 'py> {
     }
 
     /// One like it with other items. An object with fields is copied, not initialised again.
-    ///
-    /// # Errors
-    ///
-    /// Any exception that the class raises when its object is made anew.
     pub fn with(&self, items: Vec<Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
         let py = self.value.py();
         match self.kind {

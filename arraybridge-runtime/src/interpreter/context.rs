@@ -18,10 +18,6 @@ impl ContextVariable {
     }
 
     /// The Python object, created on first use.
-    ///
-    /// # Errors
-    ///
-    /// Any exception that Python raises.
     pub fn get<'py>(&'py self, py: Python<'py>) -> PyResult<&'py Bound<'py, PyAny>> {
         Ok(self.object.get_or_try_init(py, || self.create(py))?.bind(py))
     }

@@ -190,10 +190,6 @@ impl DetachedBuffer {
     /// Asks an object for its memory, with strides and format. Read-only memory will do.
     ///
     /// PyO3's `PyBuffer` fixes the element type, and drops as `Py` does.
-    ///
-    /// # Errors
-    ///
-    /// Any exception that the object raises.
     pub fn new(object: &Bound<'_, PyAny>) -> PyResult<DetachedBuffer> {
         // Zeroed memory would take the allocator twice as long.
         let mut buffer = Box::<ffi::Py_buffer>::new_uninit();

@@ -63,10 +63,6 @@ pub(crate) fn is_device_memory(py: Python<'_>, error: &PyErr) -> bool {
 }
 
 /// Gives a warning of one of the package's classes, such as `SharedImmutableMemoryWarning`.
-///
-/// # Errors
-///
-/// The warning itself, where the user's filters turn it into an exception.
 pub fn warn(py: Python<'_>, name: &'static str, text: String) -> PyResult<()> {
     let class = class(py, name).unwrap_or_else(|| py.get_type::<PyUserWarning>());
     let text = CString::new(text).unwrap_or_default();

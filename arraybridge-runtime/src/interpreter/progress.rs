@@ -10,10 +10,6 @@ pub struct Progress<'py>(Option<Bound<'py, PyAny>>);
 
 impl<'py> Progress<'py> {
     /// A bar for so many steps, if the context shows bars.
-    ///
-    /// # Errors
-    ///
-    /// Any exception that making the bar raises.
     pub fn start(
         py: Python<'py>,
         name: &str,
@@ -34,10 +30,6 @@ impl<'py> Progress<'py> {
     }
 
     /// Says that so many more steps are done.
-    ///
-    /// # Errors
-    ///
-    /// Any exception that the bar raises.
     #[inline]
     pub fn step(&self, count: usize) -> PyResult<()> {
         match &self.0 {
@@ -47,10 +39,6 @@ impl<'py> Progress<'py> {
     }
 
     /// Does what [`step`](Self::step) does. A bar that can show text shows the bytes.
-    ///
-    /// # Errors
-    ///
-    /// Any exception that the bar raises.
     pub fn step_bytes(&self, count: usize, done: usize, total: usize) -> PyResult<()> {
         if let Some(bar) = &self.0 {
             let tools = bar.py().import("arraybridge._tools.progress")?;

@@ -31,10 +31,6 @@ pub unsafe trait Vectorcall: PyClass<Frozen = True> + Sync {
     const OFFSET: usize;
 
     /// Calls an object.
-    ///
-    /// # Errors
-    ///
-    /// Any exception that the call raises.
     fn call<'py>(slf: &Bound<'py, Self>, given: &Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>>;
 }
 
@@ -279,10 +275,6 @@ impl<'a, 'py> Given<'a, 'py> {
     }
 
     /// Passes the arguments to another callable unchanged.
-    ///
-    /// # Errors
-    ///
-    /// Any exception that the callable raises.
     #[inline]
     pub fn pass(&self, function: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         // SAFETY: these are the arguments of a call by vectorcall. The flag in `nargsf` lets the callable

@@ -16,10 +16,6 @@ pub const DETACH_FROM: usize = LARGE;
 
 /// Casts a host array into new, contiguous memory, in one pass whatever its layout. The report counts
 /// what was lost.
-///
-/// # Errors
-///
-/// The errors of [`copy::cast_to_buffer`].
 pub fn cast(
     py: Python<'_>,
     source: &Source,
@@ -34,20 +30,12 @@ pub fn cast(
 }
 
 /// The number of integers in a host array that a cast to a floating point dtype rounds.
-///
-/// # Errors
-///
-/// The errors of [`copy::count_rounded`].
 pub fn rounded(py: Python<'_>, source: &Source, dtype: DType) -> Result<u64> {
     let view = source.view();
     run(py, is_large(view, view.dtype()), || copy::count_rounded(view, dtype))
 }
 
 /// Copies a host array into new, contiguous memory, in the machine's byte order.
-///
-/// # Errors
-///
-/// The errors of [`copy::copy_to_buffer`].
 pub fn copied(py: Python<'_>, source: &Source) -> Result<Source> {
     let (view, dtype) = (source.view(), source.view().dtype());
     let buffer = run(py, is_large(view, dtype), || copy::copy_to_buffer(view))?;
@@ -57,10 +45,6 @@ pub fn copied(py: Python<'_>, source: &Source) -> Result<Source> {
 
 /// Does what [`copied`] does without releasing the interpreter, so that no Python code writes to the memory
 /// meanwhile.
-///
-/// # Errors
-///
-/// The errors of [`copy::copy_to_buffer`].
 pub fn copied_attached(_py: Python<'_>, source: &Source) -> Result<Source> {
     let view = source.view();
     let buffer = copy::copy_to_buffer(view)?;
@@ -69,10 +53,6 @@ pub fn copied_attached(_py: Python<'_>, source: &Source) -> Result<Source> {
 }
 
 /// The bytes of the elements of a host array, in C order and the machine's byte order.
-///
-/// # Errors
-///
-/// The errors of [`copied`].
 pub fn bytes_of(py: Python<'_>, source: &Source) -> Result<Vec<u8>> {
     let copy = copied(py, source)?;
     let view = copy.view();

@@ -51,10 +51,6 @@ impl Rounding {
 
     /// Takes in a part, as floats and as the integers that they became. The floats are read only where the
     /// integers do not show that they are safe.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`cast::cast`].
     pub fn add(
         &mut self,
         py: Python<'_>,

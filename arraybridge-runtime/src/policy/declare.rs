@@ -250,10 +250,6 @@ static VARIABLE: ContextVariable = ContextVariable::new("arraybridge.dtype_polic
 const ATTRIBUTE: &str = "_dtype_policy";
 
 /// Puts the context variable into the package's module, where other extension modules find it.
-///
-/// # Errors
-///
-/// Any exception that Python raises.
 pub fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let variable = VARIABLE.get(module.py())?;
     OWNER.store(true, Ordering::Relaxed);

@@ -44,10 +44,6 @@ impl Range {
     }
 
     /// Scales floats to the range, as [`cast::cast`] scales them to all integers of a dtype.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`cast::cast`].
     pub fn cast(
         self,
         py: Python<'_>,

@@ -40,10 +40,6 @@ impl<'a, 'py> StackPolicy<'a, 'py> {
 
     /// The dtype to which slices of a whole of this shape can be cast one by one; `None` if the whole stack has to be there first,
     /// or is not cast.
-    ///
-    /// # Errors
-    ///
-    /// Any exception that the framework raises when it is asked for its dtypes.
     pub fn dtype(
         &self,
         loaded: Loaded<'py>,
@@ -65,10 +61,6 @@ impl<'a, 'py> StackPolicy<'a, 'py> {
     }
 
     /// Counts what the cast of a slice lost. The whole has so many elements, if it is cast.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`cast::rounded`].
     pub fn count(
         &mut self,
         py: Python<'_>,

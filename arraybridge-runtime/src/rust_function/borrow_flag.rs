@@ -22,10 +22,6 @@ pub(super) fn are_claims_known(py: Python<'_>) -> Option<bool> {
 }
 
 /// Makes the flags claims if nobody has published others, and returns whether they are.
-///
-/// # Errors
-///
-/// Any exception that NumPy raises.
 #[cold]
 pub(super) fn are_claims(py: Python<'_>) -> PyResult<bool> {
     let publish = || py.import("arraybridge._core")?.call_method0("_publish_borrows")?.extract();

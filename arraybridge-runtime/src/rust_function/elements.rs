@@ -34,10 +34,6 @@ pub trait Scalar: Element {
     fn from_py(object: &Bound<'_, PyAny>) -> PyResult<Self>;
 
     /// Makes a Python object.
-    ///
-    /// # Errors
-    ///
-    /// Any exception that Python raises.
     fn into_py(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>>;
 }
 
@@ -152,10 +148,6 @@ impl<'py> Call<'_, 'py> {
     }
 
     /// A plain value of an element type; `None` if the caller left it out.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Scalar::from_py`].
     pub fn scalar<T: Scalar>(&self, index: usize) -> Result<Option<T>> {
         let Some(given) = self.given(index) else { return Ok(None) };
         let read = T::from_py(&given).map_err(Error::Python);
@@ -163,10 +155,6 @@ impl<'py> Call<'_, 'py> {
     }
 
     /// Does what [`scalar`](Self::scalar) does, with `None` for Python's as well.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Scalar::from_py`].
     pub fn optional_scalar<T: Scalar>(&self, index: usize) -> Result<Option<T>> {
         match self.given(index) {
             Some(given) if !given.is_none() => self.scalar(index),
@@ -175,10 +163,6 @@ impl<'py> Call<'_, 'py> {
     }
 
     /// Gives a plain value of an element type.
-    ///
-    /// # Errors
-    ///
-    /// Any exception that Python raises.
     pub fn give_scalar<T: Scalar>(&self, value: T) -> Result<Bound<'py, PyAny>> {
         Ok(value.into_py(self.py)?)
     }

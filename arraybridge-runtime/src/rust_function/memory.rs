@@ -161,10 +161,6 @@ impl<'a, 'py> Call<'a, 'py> {
 
     /// Makes opened memory stay where it is if other code may run before the function returns, which it always may
     /// without the GIL. It stays so afterwards, as memory that was shared with another framework does.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`convert::pin`].
     pub(super) fn pin(&self, given: &Bound<'_, PyAny>, opened: &Opened) -> Result<()> {
         if self.is_pinned() { convert::pin(given, opened) } else { Ok(()) }
     }

@@ -91,7 +91,7 @@ pub enum Usage {
 }
 
 /// The value of an option that the Python decorators have as well.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, IntoPyObject)]
 pub enum Setting {
     /// Yes or no.
     Flag(bool),

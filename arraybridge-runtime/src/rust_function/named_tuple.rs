@@ -5,7 +5,6 @@ use std::cell::Cell;
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyDict;
 
 use super::Call;
 use crate::interpreter::error::Result;
@@ -52,21 +51,16 @@ impl TupleClass {
     }
 
     fn make(&self, py: Python<'_>, module: Option<&str>) -> PyResult<Py<PyAny>> {
-        let names: Vec<_> = self.fields.iter().map(|(name, _)| *name).collect();
-        let keywords = PyDict::new(py);
-        keywords.set_item("module", module.unwrap_or(self.module))?;
-        let namedtuple = py.import("collections")?.getattr("namedtuple")?;
-        let class = namedtuple.call((self.name, names), Some(&keywords))?;
-        let annotations = PyDict::new(py);
-        for (name, annotation) in self.fields {
-            annotations.set_item(name, resolved(annotation))?;
-        }
-        class.setattr("__annotations__", annotations)?;
-        if !self.docs.is_empty() {
-            class.setattr("__doc__", self.docs)?;
-        }
+        let module = module.unwrap_or(self.module);
+        let make = py.import("arraybridge._export")?.getattr("named_tuple")?;
+        let class = make.call1((self.name, self.docs, module, self.fields, tuple_names()))?;
         Ok(class.unbind())
     }
+}
+
+/// The names of all named tuples of this extension crate.
+pub(super) fn tuple_names() -> Vec<&'static str> {
+    inventory::iter::<TupleEntry>.into_iter().map(|entry| entry.0.name).collect()
 }
 
 /// Adds the classes of all named tuples of this extension crate to its module.
@@ -85,20 +79,6 @@ pub(super) fn add_classes(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add(class.name, class.get(module.py(), Some(name.to_str()?))?)?;
     }
     Ok(())
-}
-
-/// An annotation in which the names of structs, `Name?`, are those of their named tuples, or `Any`.
-pub(super) fn resolved(annotation: &str) -> String {
-    let mut parts = annotation.split('?');
-    let mut text = parts.next_back().unwrap_or_default().to_owned();
-    for part in parts.rev() {
-        let start = part.rfind(|c: char| !(c.is_alphanumeric() || c == '_')).map_or(0, |at| at + 1);
-        let (before, name) = part.split_at(start);
-        let is_known = || inventory::iter::<TupleEntry>.into_iter().any(|e| e.0.name == name);
-        let name = if is_known() { name } else { "Any" };
-        text = format!("{before}{name}{text}");
-    }
-    text
 }
 
 /// A result whose type is only known to the compiler: a struct that is a named tuple, or a value.
@@ -121,10 +101,6 @@ impl<T> Opaque<T> {
 /// A result that is a named tuple.
 pub trait GiveTuple {
     /// Gives it.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`NamedTuple::give`].
     fn __give<'py>(&self, call: &Call<'_, 'py>) -> Result<Bound<'py, PyAny>>;
 }
 
@@ -137,10 +113,6 @@ impl<T: NamedTuple> GiveTuple for Opaque<T> {
 /// A result that PyO3 converts.
 pub trait GiveValue<T> {
     /// Gives it.
-    ///
-    /// # Errors
-    ///
-    /// Any exception that its conversion to Python raises.
     fn __give<'py>(&self, call: &Call<'_, 'py>) -> Result<Bound<'py, PyAny>>
     where
         T: IntoPyObject<'py>;
@@ -157,10 +129,6 @@ impl<T> GiveValue<T> for &Opaque<T> {
 
 impl<'py> Call<'_, 'py> {
     /// Gives fields as a named tuple.
-    ///
-    /// # Errors
-    ///
-    /// Any exception that Python raises.
     pub fn give_named_tuple(
         &self,
         class: &TupleClass,

@@ -92,10 +92,6 @@ impl<'a, 'py> Call<'a, 'py> {
     }
 
     /// Gives an array or a tensor as an array of the target framework.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`convert_to`](crate::convert::convert_to).
     pub fn give_array(&self, array: impl Output) -> Result<Bound<'py, PyAny>> {
         let (target, request) = self.target()?;
         let numpy = target.memory_type == MemoryType::Numpy;
@@ -114,10 +110,6 @@ impl<'a, 'py> Call<'a, 'py> {
     }
 
     /// Gives an object; an array of another framework than the target's is converted.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`convert_to`](crate::convert::convert_to).
     pub fn give_object<T: IntoPyObject<'py>>(&self, object: T) -> Result<Bound<'py, PyAny>> {
         let object = self.give_value(object)?;
         if detect::class_of(&object).is_none() {
@@ -165,10 +157,6 @@ impl<'a, 'py> Call<'a, 'py> {
     }
 
     /// Gives a plain value.
-    ///
-    /// # Errors
-    ///
-    /// Any exception that its conversion to Python raises.
     pub fn give_value<T: IntoPyObject<'py>>(&self, value: T) -> Result<Bound<'py, PyAny>> {
         Ok(value.into_bound_py_any(self.py)?)
     }

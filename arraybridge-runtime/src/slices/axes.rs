@@ -12,10 +12,6 @@ use crate::interpreter::error::Result;
 use crate::memory::view::Dims;
 
 /// The axes of an array in another order; a view if the framework has views. `order` has the index of each axis.
-///
-/// # Errors
-///
-/// The errors of [`convert::convert_to`]; what the framework raises.
 pub fn permuted<'py>(array: &Bound<'py, PyAny>, order: &[usize]) -> Result<Bound<'py, PyAny>> {
     if order.iter().enumerate().all(|(index, axis)| index == *axis) {
         return Ok(array.clone());
@@ -27,10 +23,6 @@ pub fn permuted<'py>(array: &Bound<'py, PyAny>, order: &[usize]) -> Result<Bound
 }
 
 /// The elements of an array in C order, with another shape.
-///
-/// # Errors
-///
-/// The errors of [`permuted`].
 pub fn reshaped<'py>(array: &Bound<'py, PyAny>, lengths: &[usize]) -> Result<Bound<'py, PyAny>> {
     rearranged(array, &["reshape"], lengths, |_| Some(lengths.into()))
 }

@@ -135,10 +135,6 @@ impl<'a, 'py> Column<'a, 'py> {
     }
 
     /// The stack, or the list of the items.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`join`]; the warnings of the policy, if a filter makes them exceptions.
     pub fn merge(mut self) -> Result<Bound<'py, PyAny>> {
         self.take_in(0)?;
         if let Some(stack) = self.stack.take() {

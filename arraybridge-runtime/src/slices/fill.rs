@@ -77,10 +77,6 @@ pub(super) fn fill(
 
 /// Copies an array to its place in the result, with the interpreter released if it is large, and counts what was lost.
 ///
-/// # Errors
-///
-/// The errors of [`fill`].
-///
 /// # Safety
 ///
 /// The place has the shape of the array, whose memory is alive. The place can be written, nobody else reads or writes it

@@ -153,28 +153,6 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn a_tile_has_its_halo_where_the_array_has_it() {
-        let tiling = Tiling { lengths: vec![Some(4), None], halo: vec![1, 0], pads: false };
-        let grid = Grid::new(&tiling, &[2, 10, 3]).unwrap();
-        let found: Vec<_> = (0..grid.count()).map(|index| grid.tile(index)[0].clone()).collect();
-        let span = |read, kept| Span { axis: 1, read, kept, added: (0, 0) };
-        assert_eq!(found, [span(0..5, 0..4), span(3..9, 4..8), span(7..10, 8..10)]);
-        assert_eq!(found[2].trim(), 1..3);
-        assert!(Grid::new(&tiling, &[10]).is_none());
-    }
-
-    #[test]
-    fn padded_tiles_have_one_shape() {
-        let tiling = Tiling { lengths: vec![Some(4)], halo: vec![3], pads: true };
-        let grid = Grid::new(&tiling, &[9]).unwrap();
-        let found: Vec<_> = (0..grid.count()).map(|index| grid.tile(index)[0].clone()).collect();
-        assert!(found.iter().all(|span| span.len() == 10));
-        let added: Vec<_> = found.iter().map(|span| span.added).collect();
-        assert_eq!(added, [(3, 0), (0, 2), (0, 6)]);
-        assert_eq!(found[2].trim(), 3..4);
-    }
-
     proptest! {
         #[test]
         fn every_position_is_kept_once(

@@ -499,10 +499,6 @@ impl<'py> Joiner<'py> {
     }
 
     /// The target's array of the memory that was filled.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`convert::make_array`].
     pub fn make_array(
         &self,
         joined: Opened,

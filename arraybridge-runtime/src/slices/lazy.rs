@@ -8,38 +8,22 @@ use crate::framework::detect;
 use crate::interpreter::error::Result;
 
 /// The module that knows these objects.
-///
-/// # Errors
-///
-/// Any exception that its import raises.
 pub fn module(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
     py.import(intern!(py, "arraybridge._lazy"))
 }
 
 /// Returns whether two arrays share memory, or may share it.
-///
-/// # Errors
-///
-/// Any exception that Python raises.
 pub fn overlap(one: &Bound<'_, PyAny>, other: &Bound<'_, PyAny>) -> Result<bool> {
     Ok(module(one.py())?.call_method1("overlap", (one, other))?.extract()?)
 }
 
 /// Returns whether elements of an array share memory with each other, or may share it.
-///
-/// # Errors
-///
-/// Any exception that Python raises.
 pub fn overlaps_itself(array: &Bound<'_, PyAny>) -> Result<bool> {
     Ok(module(array.py())?.call_method1("overlaps_itself", (array,))?.extract()?)
 }
 
 /// An array of NumPy's with the shape and the dtype of an object that can be read part by part, but without its values;
 /// `None` for any other object, and for an array of a framework.
-///
-/// # Errors
-///
-/// Any exception that Python raises.
 pub fn stand_in<'py>(object: &Bound<'py, PyAny>) -> Result<Option<Bound<'py, PyAny>>> {
     if detect::class_of(object).is_some() {
         return Ok(None);
@@ -49,10 +33,6 @@ pub fn stand_in<'py>(object: &Bound<'py, PyAny>) -> Result<Option<Bound<'py, PyA
 }
 
 /// A part of such an object, as an array of NumPy's.
-///
-/// # Errors
-///
-/// Any exception that the object raises.
 pub fn read<'py>(
     object: &Bound<'py, PyAny>,
     index: &Bound<'py, PyAny>,
@@ -61,19 +41,11 @@ pub fn read<'py>(
 }
 
 /// How many positions along the first axis of such an object are read at a time.
-///
-/// # Errors
-///
-/// Any exception that the object raises.
 pub fn rows(object: &Bound<'_, PyAny>) -> Result<usize> {
     Ok(module(object.py())?.call_method1("rows", (object,))?.extract()?)
 }
 
 /// An array with more elements before and after those that it has along each axis.
-///
-/// # Errors
-///
-/// The errors of a conversion.
 pub fn padded<'py>(
     array: &Bound<'py, PyAny>,
     widths: Vec<(usize, usize)>,

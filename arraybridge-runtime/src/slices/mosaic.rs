@@ -63,10 +63,6 @@ impl<'a, 'py> Mosaic<'a, 'py> {
 
     /// Copies what is kept of a tile to its place; false if the tile is not like the first one. If `casts` is true,
     /// it may have another dtype that the policy casts.
-    ///
-    /// # Errors
-    ///
-    /// Any exception that the framework raises when its array is read.
     pub fn place(&mut self, tile: &Bound<'py, PyAny>, spans: &[Span], casts: bool) -> Result<bool> {
         if !detect::is_of(tile, self.whole.join.loaded.framework) {
             return Ok(false);
@@ -125,11 +121,6 @@ impl<'a, 'py> Mosaic<'a, 'py> {
     }
 
     /// The array, or its elements below a position along an axis. All of them have come.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`convert::make_array`]; the warnings of the policy, if a filter makes them
-    /// exceptions.
     ///
     /// # Panics
     ///

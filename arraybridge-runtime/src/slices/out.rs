@@ -60,10 +60,6 @@ impl<'a, 'py> Sink<'a, 'py> {
     }
 
     /// Casts an array, and writes it to the whole of the object.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`write`](Self::write).
     pub fn write_whole(&self, array: &Bound<'py, PyAny>) -> Result<()> {
         let shape = shape::of(array).unwrap_or_default();
         let whole = shape.iter().map(|_| PySlice::full(array.py()).into_any());
@@ -71,10 +67,6 @@ impl<'a, 'py> Sink<'a, 'py> {
     }
 
     /// Casts a slice, and writes it to its place among so many along the first axis.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`write`](Self::write).
     pub fn write_row(&self, slice: &Bound<'py, PyAny>, count: usize, at: usize) -> Result<()> {
         let shape = shape::of(slice).unwrap_or_default();
         let whole: Dims<usize> = iter::once(count).chain(shape).collect();
@@ -105,10 +97,6 @@ impl<'a, 'py> Sink<'a, 'py> {
     }
 
     /// Gives the first array of a result to `write`, and leaves [`written`] in its place.
-    ///
-    /// # Errors
-    ///
-    /// The errors of `write`.
     pub fn take(
         &self,
         result: Bound<'py, PyAny>,
@@ -129,10 +117,6 @@ impl<'a, 'py> Sink<'a, 'py> {
     }
 
     /// Writes the first array of the result for a slice, and leaves [`written`] in its place.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`take`](Self::take) and [`write`](Self::write).
     pub fn write_slice(
         &self,
         stack: &Stack<'_, 'py>,
@@ -153,10 +137,6 @@ impl<'a, 'py> Sink<'a, 'py> {
     }
 
     /// The merged results of slices that were written: [`written`] in place of the list of them.
-    ///
-    /// # Errors
-    ///
-    /// Any exception that building the tuple raises.
     pub fn merged(&self, results: Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
         let written = written(results.py())?;
         let Some(tuple) = plain_tuple(&results) else { return Ok(written) };
@@ -177,10 +157,6 @@ impl<'a, 'py> Sink<'a, 'py> {
     }
 
     /// The result with the array that was written in its place.
-    ///
-    /// # Errors
-    ///
-    /// Any exception that building the tuple raises.
     pub fn settle(&self, result: Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
         let written = written(result.py())?;
         if result.is(&written) {
@@ -199,10 +175,6 @@ impl<'a, 'py> Sink<'a, 'py> {
 }
 
 /// The object that stands for an array that was written, until the result is settled.
-///
-/// # Errors
-///
-/// Any exception of the import of the module.
 pub fn written(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     lazy::module(py)?.getattr(intern!(py, "WRITTEN"))
 }

@@ -27,10 +27,6 @@ pub struct Stack<'a, 'py> {
 
 impl<'a, 'py> Stack<'a, 'py> {
     /// The slices of an array in memory, whose first axes count them.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`length_along`].
     pub fn leading(array: &'a Bound<'py, PyAny>, layout: &'a Layout) -> Result<Stack<'a, 'py>> {
         let leading = layout.leading.len();
         let length = |axis| length_along(array, axis);
@@ -71,10 +67,6 @@ impl<'a, 'py> Stack<'a, 'py> {
     }
 
     /// Visits all slices in C order.
-    ///
-    /// # Errors
-    ///
-    /// Any exception that reading a slice raises, and what the visit returns.
     pub fn each(&self, visit: &mut VisitSlice<'_, 'py>) -> Result<()> {
         match self.is_lazy {
             true => self.read_each(visit),

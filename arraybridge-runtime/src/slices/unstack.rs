@@ -97,19 +97,11 @@ impl<'py> Groups<'py> {
 
 impl<'py> Slices<'py> {
     /// The slices, each of which is made when it is asked for. `count` is the length of the first axis.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`OnHost::without_slices`].
     pub fn new(array: Bound<'py, PyAny>, count: usize) -> Result<Slices<'py>> {
         Slices::made(array, count, false)
     }
 
     /// All slices. They may be made at once.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Slices::new`]; any exception that the framework raises.
     pub fn all(array: Bound<'py, PyAny>, count: usize) -> Result<Bound<'py, PyList>> {
         let (py, is_own) = (array.py(), detect::class_of(&array).is_some_and(|class| class.own));
         let mut slices = Slices::made(array, count, true)?;
@@ -292,10 +284,6 @@ pub(super) struct OnHost<'py> {
 impl<'py> OnHost<'py> {
     /// Does what [`OnHost::copied`] does, if the framework's own slices may fail, have other
     /// values, or be no arrays.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`convert::open_host`].
     pub fn without_slices(array: &Bound<'py, PyAny>) -> Result<Option<OnHost<'py>>> {
         let (py, Some(class)) = (array.py(), detect::class_of(array)) else { return Ok(None) };
         let framework = class.framework;
@@ -326,10 +314,6 @@ impl<'py> OnHost<'py> {
 
     /// The memory, or a copy of it, of an array that the framework cannot slice. Parts are copied: PaddlePaddle
     /// waits for itself for ever when it releases memory that belongs to another tensor that it has imported.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`convert::open_host`].
     pub fn copied(array: &Bound<'py, PyAny>, why: String) -> Result<OnHost<'py>> {
         let (py, framework) = (array.py(), convert::class_of(array)?.framework);
         let loaded = loaded::load(py, framework)?;
@@ -367,10 +351,6 @@ impl<'py> OnHost<'py> {
     }
 
     /// The elements in a range along each of some axes.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`convert::make_array`].
     pub fn region(
         &self,
         py: Python<'py>,

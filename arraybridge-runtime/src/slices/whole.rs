@@ -93,10 +93,6 @@ impl<'a, 'py> Whole<'a, 'py> {
     /// Copies an array to a region, which has its dtype and its axes. The region begins at these positions along the
     /// axes.
     ///
-    /// # Errors
-    ///
-    /// The errors of [`fill`](super::fill::fill).
-    ///
     /// # Panics
     ///
     /// Panics if there is no such region.
@@ -111,10 +107,6 @@ impl<'a, 'py> Whole<'a, 'py> {
     }
 
     /// Writes an array to a row, cast to its dtype, and counts what was lost.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`fill`](super::fill::fill).
     ///
     /// # Panics
     ///
@@ -137,10 +129,6 @@ impl<'a, 'py> Whole<'a, 'py> {
     }
 
     /// The array, of which all elements are there.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`make`](Self::make); the warnings of the policy, if a filter makes them exceptions.
     pub fn finish(self) -> Result<Bound<'py, PyAny>> {
         if let Some(policy) = &self.policy {
             policy.warn(self.join.loaded, self.from, self.dtype())?;
@@ -149,10 +137,6 @@ impl<'a, 'py> Whole<'a, 'py> {
     }
 
     /// The array.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`convert::make_array`].
     pub fn make(self) -> Result<Bound<'py, PyAny>> {
         let (start, to) = (trace::start(), self.dtype());
         let Whole { join, device, commitment, opened, from, .. } = self;

@@ -90,6 +90,8 @@ def test_a_revision_is_counted_like_the_working_tree(tmp_path):
     for name, text in TREE.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
+    (tmp_path / "arraybridge-py" / "src").mkdir(parents=True, exist_ok=True)
+    (tmp_path / "arraybridge-py" / "src" / "linked.rs").symlink_to("nowhere.rs")
     for command in (
         ["init", "--quiet"],
         ["add", "."],

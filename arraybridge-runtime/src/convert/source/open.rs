@@ -108,10 +108,6 @@ impl<'py> Reader<'py> {
 }
 
 /// Opens any framework's array that lies in host memory, for a caller that reads it in Rust.
-///
-/// # Errors
-///
-/// The errors of [`convert_to`](crate::convert::convert_to).
 pub fn open_host(data: &Bound<'_, PyAny>) -> Result<Opened> {
     opened(data, None)
 }

@@ -53,10 +53,6 @@ impl<'py> Transfer<'py> {
     }
 
     /// The framework's array of a NumPy array. On a device, plans put what is contiguous.
-    ///
-    /// # Errors
-    ///
-    /// Any exception that the framework raises.
     pub fn put(&self, array: &Bound<'py, PyAny>, dtype: DType) -> PyResult<Bound<'py, PyAny>> {
         let loaded = self.loaded;
         let fast = loaded.framework.fast_from_numpy.as_ref().filter(|fast| {

@@ -61,10 +61,6 @@ impl<'py> FittedArguments<'py> {
     }
 
     /// Gives the caller's arrays what the function has written to copies of them.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`WrittenCopy::write_back`].
     #[inline]
     pub fn write_back(&self, definition: &Definition, slots: &ArgumentSlots<'py>) -> Result<()> {
         let target = definition.options.input;
@@ -78,10 +74,6 @@ impl<'py> FittedArguments<'py> {
 
 /// Converts the arrays of a call to the declared framework and to one device. An array that fits
 /// already is not touched.
-///
-/// # Errors
-///
-/// The errors of `convert`.
 pub fn fit<'py>(
     definition: &Definition,
     (args, kwargs): (&Bound<'py, PyTuple>, Option<&Bound<'py, PyDict>>),
@@ -178,10 +170,6 @@ impl Repeated {
 
 /// The one device of a call: what the declaration says, else where the lead is, else the current one of the
 /// declared framework. The lead is the first array that the framework could use where it is. The others follow it.
-///
-/// # Errors
-///
-/// Any exception that the framework raises when it is asked where an array is.
 pub fn call_placement<'py>(
     loaded: Loaded<'py>,
     options: &Options,
@@ -224,10 +212,6 @@ pub fn call_placement<'py>(
 }
 
 /// The host's device that the first array of the framework itself is bound to, if there are several.
-///
-/// # Errors
-///
-/// Any exception that the framework raises when it is asked where the array is.
 pub fn host_of_lead<'py>(loaded: Loaded<'py>, slots: &ArgumentSlots<'py>) -> Result<Placement> {
     if !loaded.has_several_hosts()? {
         return Ok(Placement::Auto);

@@ -26,20 +26,12 @@ pub struct FoundObjects<'py> {
 }
 
 /// The module that knows the objects with an array inside.
-///
-/// # Errors
-///
-/// Any exception that its import raises.
 pub fn wrappers(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
     py.import(intern!(py, "arraybridge.wrappers"))
 }
 
 /// Returns whether a function is called for an object part by part: for each variable of a data set, or each block
 /// of an array that is computed later.
-///
-/// # Errors
-///
-/// Any exception that the object raises.
 #[cold]
 pub fn is_parted(value: &Bound<'_, PyAny>) -> Result<bool> {
     if !convert::is_wrapper(value) {

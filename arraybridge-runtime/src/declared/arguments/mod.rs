@@ -129,10 +129,6 @@ pub type ArgumentSlots<'py> = SmallVec<[ArgumentSlot<'py>; 4]>;
 
 /// The arrays of a value that a generator is sent, as those of the only argument of a call. Where the
 /// declaration names the parameters whose arrays are converted, there are none.
-///
-/// # Errors
-///
-/// The errors of [`Finder::find`].
 pub fn find_sent<'py>(
     definition: &Definition,
     value: &Bound<'py, PyAny>,
@@ -397,10 +393,6 @@ impl<'py> ArgumentSlot<'py> {
     }
 
     /// The slot with its array in memory.
-    ///
-    /// # Errors
-    ///
-    /// Any exception that reading raises.
     pub fn loaded(&self) -> Result<ArgumentSlot<'py>> {
         let Some(lazy) = &self.lazy else { return Ok(self.clone()) };
         let whole = lazy::read(lazy, PyEllipsis::get(lazy.py()).as_any())?;

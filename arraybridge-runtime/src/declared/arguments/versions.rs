@@ -30,10 +30,6 @@ impl ArrayVersions {
     }
 
     /// Visits the arrays, for the garbage collector.
-    ///
-    /// # Errors
-    ///
-    /// Any error that the visitor returns.
     pub fn visit(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         self.0.iter().try_for_each(|(array, _)| visit.call(array))
     }

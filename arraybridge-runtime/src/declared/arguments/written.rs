@@ -44,11 +44,6 @@ impl<'py> WrittenCopy<'py> {
     }
 
     /// Writes the copy back, if the function has written to it.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`convert::convert_to`], and any exception that the caller's array raises when
-    /// it is assigned to.
     pub fn write_back(
         &self,
         definition: &Definition,

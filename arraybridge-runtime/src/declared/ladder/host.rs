@@ -103,10 +103,6 @@ fn copy_for_host<'py>(
 }
 
 /// A context manager in which a framework creates arrays in host memory, if it has one.
-///
-/// # Errors
-///
-/// Any exception that the framework raises.
 pub fn host_scope<'py>(
     py: Python<'py>,
     framework: &'static Framework,

@@ -68,10 +68,6 @@ impl Join {
     }
 
     /// Visits the functions, for the garbage collector.
-    ///
-    /// # Errors
-    ///
-    /// Any error that the visitor returns.
     pub fn visit(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         match self {
             Join::Call(function) => visit.call(function),

@@ -146,10 +146,6 @@ impl Drop for ClimbGuard {
 impl<'py> Call<'_, 'py> {
     /// Calls the function, and again on the rungs of the ladder when memory runs out. The scope is that in
     /// which the result will be finished.
-    ///
-    /// # Errors
-    ///
-    /// Any exception that the first attempt raises.
     #[inline]
     pub fn recover(
         &self,
@@ -289,10 +285,6 @@ fn index_of(device: Option<Device>) -> Option<usize> {
 
 /// Calls a function, and again with all caches cleared while it fails because the framework runs out
 /// of memory, at most `max_retries` times.
-///
-/// # Errors
-///
-/// Any exception that the last call raises.
 pub fn retry<'py>(
     function: &Bound<'py, PyAny>,
     framework: &'static Framework,

@@ -47,10 +47,6 @@ impl Room {
     }
 
     /// Visits what is known, for the garbage collector.
-    ///
-    /// # Errors
-    ///
-    /// Any error that the visitor returns.
     pub fn visit(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(self.calls.get())
     }

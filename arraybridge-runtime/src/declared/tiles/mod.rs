@@ -35,10 +35,6 @@ pub use option::Tiles;
 impl<'py> Call<'_, 'py> {
     /// Calls the function with the arrays of `slots`: once, or for each tile if the declaration has tiles.
     /// In the scope of a call, tiles get the dtype of the result as they come.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`recover`](Self::recover) and [`tile_by_tile`](Self::tile_by_tile).
     pub fn called(
         &self,
         slots: &ArgumentSlots<'py>,

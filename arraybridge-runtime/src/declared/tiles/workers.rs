@@ -20,10 +20,6 @@ pub(super) const AHEAD: usize = 2;
 
 /// Calls the function for tiles, in threads of the current context, and gives the results, or what was raised, to
 /// `take` in order. No thread uses the arrays after this has returned.
-///
-/// # Errors
-///
-/// The errors of `tiles` and `take`.
 pub(super) fn run<'py>(
     call: &Call<'_, 'py>,
     (workers, ahead): (usize, usize),

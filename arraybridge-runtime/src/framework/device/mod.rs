@@ -101,10 +101,6 @@ impl<'py> Loaded<'py> {
     }
 
     /// The placement of what is to be where an array is.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`device_of`](Self::device_of).
     pub fn placement_of(self, data: &Bound<'py, PyAny>) -> PyResult<Placement> {
         Ok(match self.framework.memory {
             Memory::Host => Placement::Auto,
@@ -127,10 +123,6 @@ impl<'py> Loaded<'py> {
 
     /// The DLPack device of an array. One whose class does not name it is asked for its device alone, and
     /// is in CUDA memory if that is an accelerator.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`device_of`](Self::device_of).
     pub fn dlpack_place(self, data: &Bound<'py, PyAny>) -> PyResult<DLDevice> {
         let py = self.py();
         match dlpack_device(data) {
@@ -236,10 +228,6 @@ impl<'py> Loaded<'py> {
     }
 
     /// The host's device object; `None` for a framework without one.
-    ///
-    /// # Errors
-    ///
-    /// Any exception that the framework raises.
     pub fn host(self) -> PyResult<Bound<'py, PyAny>> {
         let py = self.py();
         let make = || -> PyResult<Py<PyAny>> {
@@ -251,10 +239,6 @@ impl<'py> Loaded<'py> {
 
     /// The device on which the framework puts host data that nobody places: the host, unless the
     /// program set another default.
-    ///
-    /// # Errors
-    ///
-    /// Any exception that the framework raises.
     #[inline]
     pub fn default_device(self) -> PyResult<Device> {
         let Some(op) = self.framework.device.default else { return Ok(Device::Host) };
@@ -273,10 +257,6 @@ impl<'py> Loaded<'py> {
 
     /// The host's device object on which host memory is imported: the default one, if the framework
     /// has several and the program set one of them.
-    ///
-    /// # Errors
-    ///
-    /// Any exception that the framework raises.
     #[inline]
     pub fn import_host(self) -> PyResult<Bound<'py, PyAny>> {
         match self.has_several_hosts()? {
@@ -292,10 +272,6 @@ impl<'py> Loaded<'py> {
     }
 
     /// Returns whether the framework divides the processor into several devices.
-    ///
-    /// # Errors
-    ///
-    /// Any exception that the framework raises.
     pub fn has_several_hosts(self) -> PyResult<bool> {
         Ok(self.hosts()?.is_some_and(|hosts| hosts > 1))
     }
@@ -315,20 +291,12 @@ impl<'py> Loaded<'py> {
     }
 
     /// The host's device object of an index.
-    ///
-    /// # Errors
-    ///
-    /// Any exception that the framework raises.
     pub fn host_at(self, index: usize) -> PyResult<Bound<'py, PyAny>> {
         let host = self.framework.device.host.expect("a framework with host devices names them");
         host.call(self, [PyInt::new(self.py(), index).as_any()])
     }
 
     /// The index of the host's device that an array is bound to, if there are several.
-    ///
-    /// # Errors
-    ///
-    /// Any exception that the framework raises.
     pub fn host_of(self, data: &Bound<'py, PyAny>) -> PyResult<Option<usize>> {
         let Some(of) = self.framework.device.host_of else { return Ok(None) };
         if !self.has_several_hosts()? {
@@ -344,10 +312,6 @@ impl<'py> Loaded<'py> {
     }
 
     /// Runs `body` with one of the host's devices made current, and makes the previous one current again.
-    ///
-    /// # Errors
-    ///
-    /// Any error that `body` returns, and any exception that the framework raises.
     pub fn on_host<T, E: From<PyErr>>(
         self,
         index: usize,
@@ -364,10 +328,6 @@ impl<'py> Loaded<'py> {
     }
 
     /// Returns whether the first of the host's devices is the one on which the framework puts host data now.
-    ///
-    /// # Errors
-    ///
-    /// Any exception that the framework raises.
     #[cold]
     pub fn default_is_first_host(self) -> PyResult<bool> {
         self.default_host()?.eq(self.host_at(0)?)

@@ -195,10 +195,6 @@ impl Loaded<'_> {
 
 impl Loaded<'_> {
     /// The index of the host's device that a placement means, if there are several.
-    ///
-    /// # Errors
-    ///
-    /// Any exception that the framework raises.
     pub fn chosen_host(self, wanted: Placement) -> Result<Option<usize>> {
         Ok(match wanted {
             Placement::OnHost(index) => {

@@ -22,10 +22,6 @@ pub use wrap::{own, wrap};
 pub struct UnknownDtype(pub String);
 
 /// Finds NumPy's C functions. rust-numpy itself panics if the import of NumPy fails or is interrupted.
-///
-/// # Errors
-///
-/// Any exception that the import raises.
 pub fn load(py: Python<'_>) -> PyResult<()> {
     numpy::get_array_module(py)?;
     // SAFETY: the interpreter is attached.

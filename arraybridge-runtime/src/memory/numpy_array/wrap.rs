@@ -124,10 +124,6 @@ type Memory = (*mut u8, *const isize);
 /// rust-numpy's own constructor is private, and takes memory only together with a Rust value of one
 /// of its element types.
 ///
-/// # Errors
-///
-/// Any exception that NumPy raises.
-///
 /// # Safety
 ///
 /// There are as many strides, in bytes, as extents. They describe elements that `base` keeps alive and
@@ -156,10 +152,6 @@ unsafe fn new<'py>(
 
 /// Makes a NumPy array that can be written to and has no base. Without memory, NumPy allocates the elements in row-major
 /// order.
-///
-/// # Errors
-///
-/// Any exception that NumPy raises.
 ///
 /// # Safety
 ///

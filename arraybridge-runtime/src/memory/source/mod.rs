@@ -152,10 +152,6 @@ impl Source {
     }
 
     /// An array of elements, copied to aligned memory.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Source::from_bytes`].
     pub fn from_slice<T: Element>(elements: &[T], shape: &[usize]) -> Result<Source> {
         // SAFETY: the bytes of an element are all initialised.
         let bytes =

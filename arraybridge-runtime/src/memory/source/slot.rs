@@ -29,10 +29,6 @@ impl Slot {
     /// # Safety
     ///
     /// The memory that `describe` describes is valid as long as the owner lives, as for [`Source::new`].
-    ///
-    /// # Errors
-    ///
-    /// The error of `describe`.
     #[inline]
     pub unsafe fn describe<E>(
         &mut self,
@@ -50,10 +46,6 @@ impl Slot {
     /// # Safety
     ///
     /// The conditions of [`Slot::describe`].
-    ///
-    /// # Errors
-    ///
-    /// The error of `describe`.
     #[inline]
     pub(in crate::memory) unsafe fn describe_by<O, E>(
         &mut self,

@@ -1189,7 +1189,7 @@ def test_jax_results_do_not_see_later_writes_to_shared_memory():
 
     @ab.jax
     def f(image):
-        for _ in range(20):
+        for _ in range(60):
             image = image @ image / 512
         return image
 

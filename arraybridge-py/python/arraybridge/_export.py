@@ -133,7 +133,9 @@ def named_tuple(
     name: str, docs: str, module: str, fields: Sequence[tuple[str, str]], tuples: Sequence[str]
 ) -> Any:
     """Return the class of a Rust struct, whose fields are given with their annotations."""
-    made: Any = namedtuple(name, [field for field, _ in fields], module=module)  # type: ignore[misc]
+    # Checkers take a call of `namedtuple` for the declaration of a class.
+    make: Any = namedtuple
+    made = make(name, [field for field, _ in fields], module=module)
     made.__annotations__ = {field: resolved(text, tuples) for field, text in fields}
     if docs:
         made.__doc__ = docs

@@ -114,6 +114,8 @@ def test_a_cast_on_an_accelerator_leaves_an_array_as_free_as_it_was():
     """The second processor stands for an accelerator."""
     run(
         """
+        import itertools
+
         hosts = jax.local_devices
         jax.local_devices = (
             lambda backend: [second] if backend == "gpu" else hosts(backend=backend)[:1]
@@ -128,16 +130,17 @@ def test_a_cast_on_an_accelerator_leaves_an_array_as_free_as_it_was():
             free = jax.numpy.asarray(x)
         bound = jax.device_put(x, second)
         here = jax.device_put(x, first)
-        for array in (free, bound):
-            assert ab.explain(array, "jax", dtype="float32").device == "accelerator:0"
-            cast = ab.convert(array, "jax", dtype="float32")
+        # The second one is cast through the host.
+        for array, dtype in itertools.product((free, bound), ("float32", "float8_e4m3fn")):
+            assert ab.explain(array, "jax", dtype=dtype).device == "accelerator:0"
+            cast = ab.convert(array, "jax", dtype=dtype)
             assert cast.devices() == {second}
-            assert (cast + there).devices() == {second}
+            assert (cast + there.astype(dtype)).devices() == {second}
             try:
-                meets_another = (cast + here).devices() == {first}
+                meets_another = (cast + here.astype(dtype)).devices() == {first}
             except ValueError:
                 meets_another = False
-            assert meets_another == (array is free)
+            assert meets_another == (array is free), dtype
         """
     )
 

@@ -486,6 +486,22 @@ def test_values_of_any_framework_that_become_infinite_are_counted(framework):
     assert bridges.difference(framework, cast, np.array([np.inf, 1.0, np.inf], "float16")) is None
 
 
+@pytest.mark.parametrize("framework", ["tensorflow", "torch"])
+def test_values_that_become_infinite_in_a_recorded_cast_are_counted(framework):
+    bridges.need("tensorflow", "torch")
+    import tensorflow as tf
+
+    result = bridges.make(framework, np.array([1e5, 1.0, np.inf], "float32"))
+    with tf.GradientTape() as tape:
+        if framework == "tensorflow":
+            tape.watch(result)
+        else:
+            result = result.requires_grad_()
+        with pytest.warns(ab.ClippedValuesWarning, match="blur: 1 value.*infinite") as caught:
+            cast = ab.finish_dtype(result, np.ones(1, "float16"), function="blur")
+    assert len(caught) == 1 and (framework == "tensorflow" or cast.requires_grad)
+
+
 def test_complex_values_that_become_infinite_are_counted():
     lead = np.ones(1, "complex64")
     with pytest.warns(ab.ClippedValuesWarning, match="blur: 1 value.*infinite"):
@@ -675,7 +691,12 @@ def test_gradients_pass_through_a_cast_of_convert():
 def test_casts_that_may_be_recorded_have_the_values_of_others(framework):
     bridges.need("torch", "tensorflow")
     import tensorflow as tf
+    import torch
     from torch.autograd import forward_ad
+
+    def watched(x, tape):
+        tape.watch(x) if framework == "tensorflow" else None
+        return x if framework == "tensorflow" else forward_ad.make_dual(x, torch.ones_like(x))
 
     numbers = np.array(
         [0, -0.0, 1.3, -2.7, 448, 464, 480, 57344, 65519, 65520, 1e-9, 1e39, -1e39, np.inf]
@@ -692,8 +713,12 @@ def test_casts_that_may_be_recorded_have_the_values_of_others(framework):
             if source.startswith("complex") and not target.startswith("complex"):
                 continue
             wanted = ab.convert(x, framework, dtype=target)
-            with tf.GradientTape(), forward_ad.dual_level():
-                found = ab.convert(x, framework, dtype=target)
+            with tf.GradientTape() as tape, forward_ad.dual_level():
+                found = ab.convert(watched(x, tape), framework, dtype=target)
+                if framework == "torch":
+                    # A gradient has no meaning in eight bits.
+                    has_tangent = forward_ad.unpack_dual(found).tangent is not None
+                    assert has_tangent == (target not in small)
             wanted, found = (ab.convert(a, "numpy", dtype="complex128") for a in (wanted, found))
             assert np.array_equal(found, wanted, equal_nan=True), (source, target)
 

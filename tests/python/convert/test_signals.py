@@ -93,6 +93,38 @@ def test_a_time_limit_ends_a_conversion_wherever_it_is(handle, kind):
         assert missed == 0, name
 
 
+def test_a_deferred_interrupt_comes_before_an_error_of_ours():
+    """Python raises it later otherwise, wherever it is by then."""
+    bridges.survives(
+        """
+        import numpy as np, arraybridge
+
+        class Image(np.ndarray):
+            left = 0
+
+            @property
+            def shape(self):
+                Image.left -= 1
+                if Image.left < 0:
+                    raise KeyboardInterrupt
+                return (3,)
+
+        image, interrupted = np.zeros(3).view(Image), 0
+        for times in range(9):
+            Image.left = times
+            try:
+                arraybridge.stack_slices([image], "numpy")
+            except KeyboardInterrupt as interrupt:
+                assert interrupt.__context__ is None
+                interrupted += 1
+            except ValueError:
+                break
+        # The last time is for the message.
+        assert interrupted == times > 1
+        """
+    )
+
+
 def test_a_handler_that_ends_the_process_does():
     bridges.need("torch", "jax")
     for _ in range(3):

@@ -98,13 +98,14 @@ def test_other_results_are_joined_beside_the_array_that_is_written(file):
     source = file.create_dataset("source", data=IMAGE, chunks=(50, 60))
     target = file.create_dataset("target", IMAGE.shape, "float32")
     declared = ab.numpy(
-        lambda tile: (tile / 2, np.asarray(tile.sum(dtype="uint64"))),
+        lambda tile: (tile / 2, tile + 0.5, np.asarray(tile.sum(dtype="uint64"))),
         tiles=(99, 99),
-        join=("concatenate", "sum"),
+        join=("concatenate", "concatenate", "sum"),
     )
-    written, total = declared(source, out=target)
+    written, more, total = declared(source, out=target)
     assert written is target and np.array_equal(target[:], IMAGE / 2)
-    # The dtype of out is for the first array.
+    # The dtype policy is for the first array.
+    assert np.array_equal(more, IMAGE + 0.5) and more.dtype == np.float64
     assert total == IMAGE.sum() and total.dtype == np.uint64
 
 

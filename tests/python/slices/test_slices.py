@@ -104,6 +104,16 @@ def test_parts_concatenate_to_the_same_array(data, shape, target, dtype):
     assert bridges.difference(target, concatenate(parts, axis), array) is None
 
 
+@pytest.mark.parametrize("axis", range(4))
+@pytest.mark.parametrize("target", ["numpy", "torch", "jax", "tensorflow"])
+def test_parts_of_another_dtype_concatenate_along_every_axis(target, axis):
+    bridges.need(target)
+    array = np.arange(2 * 3 * 4 * 5, dtype="float32").reshape(2, 3, 4, 5)
+    parts = [part(array, axis, 0, 1), part(array, axis, 1, array.shape[axis])]
+    parts = [bridges.make(target, part) for part in (parts[0].astype("int16"), parts[1])]
+    assert bridges.difference(target, concatenate(parts, axis), array) is None
+
+
 @pytest.mark.parametrize("axis", (0, 1, 2))
 def test_parts_of_a_framework_without_concatenation_go_through_the_host(axis):
     bridges.need("pyclesperanto")

@@ -68,6 +68,14 @@ fn route(
 use MemoryType::{Cupy, Jax, Numpy, Pyclesperanto, Tensorflow, Torch};
 
 #[test]
+fn memory_of_another_byte_order_is_copied() {
+    let swapped = Facts { swapped: true, ..facts() };
+    for to in [Torch, Jax, Tensorflow] {
+        assert_eq!(route(Numpy, to, &swapped, None), Ok(Route::Copy(Why::ByteOrder)), "{to:?}");
+    }
+}
+
+#[test]
 fn aligned_contiguous_memory_is_shared_by_every_pair_but_numpy_s() {
     for from in [Torch, Jax, Tensorflow] {
         for to in [Numpy, Torch, Jax, Tensorflow] {

@@ -19,7 +19,7 @@ pub struct FoundObjects<'py> {
     pub seen: Vec<(Bound<'py, PyAny>, Bound<'py, PyAny>)>,
     /// The first argument, if it is an object that the function is called for part by part.
     pub parted: Option<Bound<'py, PyAny>>,
-    /// Those that have an array inside, with the arguments that they are or are in.
+    /// Objects with an array inside, and the arguments that they are or are in.
     pub wrapped: Vec<(ArgumentKey<'py>, Bound<'py, PyAny>)>,
     /// True if labels of two of these are in another order: no labels are those of the result then.
     pub is_out_of_order: bool,

@@ -299,7 +299,7 @@ thread = threading.Thread(target=lambda: done.append(ext.poll_detached(image, "r
 thread.daemon = True
 thread.start()
 watch(thread.join)
-print(done)
+print(done, flush=True)
 import os
 os._exit(0)
 """

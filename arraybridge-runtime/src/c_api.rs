@@ -21,10 +21,11 @@ use crate::host::cast::table::{self as casts, CastTable};
 use crate::interpreter::fork;
 use crate::process::Lock;
 
-/// The version of the tables. Extensions that were built for an older one are accepted, as long as [`MAJOR`] is the
-/// same: a table that gains an entry at its end raises [`MINOR`], and any other change of a table raises [`MAJOR`].
+/// The version of the tables, and of what extensions hand to `arraybridge._export`. Extensions that were built for an
+/// older one are accepted, as long as [`MAJOR`] is the same: a table that gains an entry at its end, or a module that
+/// extensions import from then on, raises [`MINOR`], and any other change raises [`MAJOR`].
 const MAJOR: u32 = 8;
-const MINOR: u32 = 0;
+const MINOR: u32 = 1;
 
 const NAME: &CStr = c"arraybridge._core._C_API";
 
@@ -73,12 +74,12 @@ pub fn join_if_present(py: Python<'_>) {
     JOINED.get_or_init(py, || drop(join(py)));
 }
 
-/// Makes this module use the package's tables, and returns the package's module.
+/// Makes this module use the package's tables.
 ///
 /// # Errors
 ///
 /// `ImportError` if the package is missing, or its tables have another version.
-pub fn join(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
+pub fn join(py: Python<'_>) -> PyResult<()> {
     fork::watch(py, &LOCKS);
     let package = py.import("arraybridge._core").map_err(|cause| {
         let text = "this extension needs the arraybridge package: pip install arraybridge-rs";
@@ -109,7 +110,7 @@ pub fn join(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
     claims::TABLE.join(tables.claims);
     #[cfg(not(feature = "casts"))]
     casts::join(tables.casts);
-    Ok(package)
+    Ok(())
 }
 
 #[cfg(test)]

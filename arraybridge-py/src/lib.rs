@@ -28,10 +28,21 @@ mod sources;
 #[allow(dead_code)]
 mod table;
 
-use arraybridge_runtime::__private::package::{
-    self, DType, Declared, Endpoints, Error, Framework, Memory, MemoryType, Narrow, Narrowing,
-    Placement, Policy, Record, Request, Result, ThreadStream, names,
-};
+use arraybridge_declared::declared::{self, Declared, names};
+use arraybridge_declared::policy::{Narrow, Policy, narrow_named};
+use arraybridge_host::dtype::DType;
+use arraybridge_runtime::convert::record::Record;
+use arraybridge_runtime::convert::{self, Narrowing, Request, registry, trace};
+use arraybridge_runtime::cuda::thread_stream::ThreadStream;
+use arraybridge_runtime::framework::device::Placement;
+use arraybridge_runtime::framework::endpoints::Endpoints;
+use arraybridge_runtime::framework::generated::{KEYS, MemoryType, TABLES};
+use arraybridge_runtime::framework::spec::{Framework, Memory};
+use arraybridge_runtime::framework::{self, detect, oom};
+use arraybridge_runtime::interpreter::error::{Error, Result};
+use arraybridge_runtime::interpreter::park::rather_than_end;
+use arraybridge_runtime::memory::numpy_array::borrows;
+use arraybridge_runtime::{c_api, tensor};
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
@@ -54,7 +65,7 @@ fn request(
     dtype: Option<&Bound<'_, PyAny>>,
 ) -> Result<Request> {
     let placement = placement(None, device, target)?;
-    let copy = package::or_always_copy(py, flag(copy)?);
+    let copy = trace::or_always_copy(py, flag(copy)?);
     let cast = element_type(dtype)?.into();
     Ok(Request { placement, copy, cast, ..Request::default() })
 }
@@ -86,10 +97,10 @@ fn convert_<'py>(
 ) -> Result<Bound<'py, PyAny>> {
     let framework = names::framework(target)?;
     let ask = || {
-        package::convert_to(data, framework, &request(data.py(), framework, device, copy, dtype)?)
+        convert::convert_to(data, framework, &request(data.py(), framework, device, copy, dtype)?)
     };
     match keep {
-        None => ask().or_else(|error| match package::is_registered_numpy(data) {
+        None => ask().or_else(|error| match convert::is_registered_numpy(data) {
             true => kept("_converted", (data, target, device, copy, dtype, keep)),
             false => Err(error),
         }),
@@ -129,13 +140,13 @@ fn convert_memory<'py>(
     let endpoints = Endpoints { source, target };
     let placement = placement(gpu_id, device, target).map_err(|error| endpoints.name_in(error))?;
     let allows = Policy::default_of_context(data.py()).narrow == Narrow::Warn;
-    let copy = package::or_always_copy(data.py(), flag(copy)?);
+    let copy = trace::or_always_copy(data.py(), flag(copy)?);
     let request = Request { placement, copy, ..Request::default() };
     let convert = |data: &Bound<'py, PyAny>| {
         let narrowing = Narrowing { function: "convert_memory" };
-        package::convert_labelled(data, endpoints, &request, allows.then_some(narrowing))
+        convert::convert_labelled(data, endpoints, &request, allows.then_some(narrowing))
     };
-    convert(data).or_else(|error| match package::scalar_as_array(data) {
+    convert(data).or_else(|error| match convert::scalar_as_array(data) {
         Some(array) => convert(&array),
         None => Err(error),
     })
@@ -144,7 +155,7 @@ fn convert_memory<'py>(
 #[doc = doc!("__init__.detect_memory_type")]
 #[pyfunction]
 fn detect_memory_type<'py>(data: &Bound<'py, PyAny>) -> Result<Bound<'py, PyString>> {
-    Ok(names::name_of(data.py(), package::class_of(data)?.framework).clone())
+    Ok(detect::name_of(data.py(), convert::class_of(data)?.framework).clone())
 }
 
 #[doc = doc!("__init__.explain")]
@@ -161,8 +172,8 @@ fn explain<'py>(
     let framework = names::framework(target)?;
     let py = data.py();
     let request = request(py, framework, device, copy, dtype)?;
-    match package::explain(data, framework, &request) {
-        Err(_) if package::is_registered_numpy(data) => {
+    match convert::explain(data, framework, &request) {
+        Err(_) if convert::is_registered_numpy(data) => {
             kept("_explained", (data, target, device, copy, dtype, keep))
         }
         record => Ok(Bound::new(py, record?)?.into_any()),
@@ -172,7 +183,7 @@ fn explain<'py>(
 #[doc = doc!("__init__.registered_pairs")]
 #[pyfunction]
 fn registered_pairs() -> Vec<(&'static str, &'static str)> {
-    package::start::converters().map(|c| (c.source.name, c.target.name)).collect()
+    registry::converters().map(|c| (c.source.name, c.target.name)).collect()
 }
 
 #[doc = doc!("__init__.frameworks")]
@@ -202,7 +213,7 @@ fn _check_options(
     framework: &Bound<'_, PyAny>,
     options: &Bound<'_, PyDict>,
 ) -> Result<(&'static str, &'static str)> {
-    package::check_options(framework, options).map(|framework| (framework.name, framework.title))
+    declared::check_options(framework, options).map(|framework| (framework.name, framework.title))
 }
 
 /// Make a declared function from its parts. The decorators, pickle and extension modules call this.
@@ -214,7 +225,7 @@ fn _declare<'py>(
     options: &Bound<'py, PyDict>,
     is_public: bool,
 ) -> Result<Bound<'py, PyAny>> {
-    package::declare(function, execution, options, is_public)
+    declared::declare(function, execution, options, is_public)
 }
 
 /// Convert the result of a Rust function to a framework that lacks its dtype. Extension modules call this.
@@ -229,12 +240,12 @@ fn _narrow<'py>(
     let target = names::framework(target)?;
     let request = request(data.py(), target, device, None, None)?;
     let narrow = match narrow {
-        Some(narrow) => package::policy::narrow_named(narrow)?,
+        Some(narrow) => narrow_named(narrow)?,
         None => Policy::default_of_context(data.py()).narrow,
     };
     let narrowing = (narrow == Narrow::Warn).then_some(Narrowing { function });
-    let endpoints = Endpoints { source: package::class_of(data)?.framework, target };
-    package::convert_labelled(data, endpoints, &request, narrowing)
+    let endpoints = Endpoints { source: convert::class_of(data)?.framework, target };
+    convert::convert_labelled(data, endpoints, &request, narrowing)
 }
 
 /// Return whether an object is a declared function.
@@ -246,7 +257,7 @@ fn _is_declared(object: &Bound<'_, PyAny>) -> bool {
 /// Return the framework of an array and None, or that of a declared function and the function; None for other objects.
 #[pyfunction]
 fn _known<'py>(object: &Bound<'py, PyAny>) -> Option<(&'static str, Option<Bound<'py, PyAny>>)> {
-    if let Ok(class) = package::class_of(object) {
+    if let Ok(class) = convert::class_of(object) {
         return Some((class.framework.name, None));
     }
     let (framework, function) = Declared::of(object)?.get().parts(object.py());
@@ -262,7 +273,7 @@ fn is_oom_error(
 ) -> Result<bool> {
     let wanted = memory_type.map(names::framework).transpose()?;
     let (py, error) = (error.py(), PyErr::from_value(error.into_any()));
-    let found = package::memory::framework_of(py, &error, wanted);
+    let found = oom::framework_of(py, &error, wanted);
     Ok(found.is_some_and(|found| wanted.is_none_or(|w| w.memory_type == found.memory_type)))
 }
 
@@ -274,13 +285,13 @@ fn execute_with_oom_recovery<'py>(
     memory_type: &Bound<'py, PyAny>,
     max_retries: usize,
 ) -> Result<Bound<'py, PyAny>> {
-    Ok(package::memory::retry(func, names::framework(memory_type)?, max_retries)?)
+    Ok(declared::ladder::retry(func, names::framework(memory_type)?, max_retries)?)
 }
 
 /// Make this module check rust-numpy's borrows, unless another one does already. Return whether it does.
 #[pyfunction]
 fn _publish_borrows(py: Python<'_>) -> PyResult<bool> {
-    package::publish_borrows(py)
+    borrows::publish(py)
 }
 
 /// Returns the mistakes that the build would find in files of tables, a list of names and texts. Each begins with the
@@ -295,27 +306,27 @@ fn _mistakes(files: Vec<(String, String)>) -> Vec<String> {
 /// Count traces and `no_copy` blocks that were opened; those that were closed are negative.
 #[pyfunction]
 fn _count_blocks(traces: isize, strict: isize) {
-    package::count_blocks(traces, strict);
+    trace::count_blocks(traces, strict);
 }
 
 // `docs/how-to/threads.md` says what is tested without the GIL.
 #[pymodule(gil_used = false)]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    package::rather_than_end(module.py());
-    let isolated: Vec<_> = package::start::isolated().map(<(_, _, _)>::from).collect();
+    rather_than_end(module.py());
+    let isolated: Vec<_> = framework::isolated().map(<(_, _, _)>::from).collect();
     module.py().import("arraybridge._isolate")?.call_method1("watch", (isolated,))?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<Record>()?;
-    package::start::traces(module)?;
+    trace::install(module)?;
     module.add_function(wrap_pyfunction!(_count_blocks, module)?)?;
     module.add_class::<ThreadStream>()?;
     module.add_class::<Declared>()?;
     // As they are written, for `python -m arraybridge check`.
-    module.add("_TABLES", PyTuple::new(module.py(), package::TABLES)?)?;
-    module.add("_KEYS", package::KEYS)?;
+    module.add("_TABLES", PyTuple::new(module.py(), TABLES)?)?;
+    module.add("_KEYS", KEYS)?;
     module.add_function(wrap_pyfunction!(_mistakes, module)?)?;
     module.add_function(wrap_pyfunction!(_publish_borrows, module)?)?;
-    package::add_tensor_class(module)?;
+    tensor::add_class(module)?;
     module.add_function(wrap_pyfunction!(convert_, module)?)?;
     module.add_function(wrap_pyfunction!(convert_memory, module)?)?;
     module.add_function(wrap_pyfunction!(detect_memory_type, module)?)?;
@@ -329,7 +340,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(_known, module)?)?;
     module.add_function(wrap_pyfunction!(is_oom_error, module)?)?;
     module.add_function(wrap_pyfunction!(execute_with_oom_recovery, module)?)?;
-    package::publish(module)?;
+    c_api::publish(module)?;
     policy::register(module)?;
     trees::register(module)?;
     slices::register(module)

@@ -1,13 +1,13 @@
 //! Dtype policies, slices and cleanup for Python.
 
-use arraybridge_runtime::__private::package::policy::{self, Scaling};
-use arraybridge_runtime::__private::package::{
-    self, Conversion, Endpoints, Framework, Lead, Narrow, Narrowing, Policy, Request, Result,
-    class_of,
-};
+use arraybridge_declared::declared::names::framework;
+use arraybridge_declared::policy::{self, Conversion, Lead, Narrow, Policy};
+use arraybridge_host::cast::Scaling;
+use arraybridge_runtime::convert::{self, Narrowing, Request, class_of};
+use arraybridge_runtime::framework::endpoints::Endpoints;
+use arraybridge_runtime::framework::spec::Framework;
+use arraybridge_runtime::interpreter::error::Result;
 use pyo3::prelude::*;
-
-use arraybridge_runtime::__private::package::names::framework;
 
 /// Stretch an array of floats to the range of an integer dtype.
 ///
@@ -52,7 +52,7 @@ fn of_framework<'py>(
     let narrowing = Narrowing { function: "SCALING_FUNCTIONS" };
     let request = Request::default();
     let endpoints = Endpoints { source, target: wanted };
-    package::convert_labelled(array, endpoints, &request, allows.then_some(narrowing))
+    convert::convert_labelled(array, endpoints, &request, allows.then_some(narrowing))
 }
 
 #[doc = doc!("__init__.finish_dtype")]

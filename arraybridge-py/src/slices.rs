@@ -1,15 +1,21 @@
 //! Stacks of slices, and clearing of caches, for Python.
 
-use arraybridge_runtime::__private::package::memory::{self, Cleared};
-use arraybridge_runtime::__private::package::{
-    self, Device, Error, Framework, MemoryType, Policy, Result, device, slices,
-};
+use arraybridge_declared::declared::names::framework;
+use arraybridge_declared::policy::Policy;
+use arraybridge_declared::slices;
+use arraybridge_host::vectors;
+use arraybridge_runtime::convert;
+use arraybridge_runtime::framework::cleanup::{self, Cleared};
+use arraybridge_runtime::framework::device::Device;
+use arraybridge_runtime::framework::generated::MemoryType;
+use arraybridge_runtime::framework::spec::Framework;
+use arraybridge_runtime::framework::{loaded, shape};
+use arraybridge_runtime::interpreter::error::{Error, Result};
 use pyo3::exceptions::{PyRuntimeWarning, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
 use crate::placement;
-use arraybridge_runtime::__private::package::names::framework;
 
 /// The framework of the argument `memory_type`, which may also be given as `target_type`.
 fn target_of(
@@ -48,7 +54,7 @@ fn stack_slices<'py>(
     let target = target_of(memory_type, target_type)?;
     let slices: Vec<_> = match slices.cast_exact::<PyList>() {
         Ok(list) => list.iter().collect(),
-        Err(_) => slices::collect(slices.try_iter()?.map(|slice| slice.map_err(Error::from)))?,
+        Err(_) => vectors::collect(slices.try_iter()?.map(|slice| slice.map_err(Error::from)))?,
     };
     slices::stack(&slices, target, placement(gpu_id, device, target)?)
 }
@@ -114,7 +120,7 @@ fn unstack_slices<'py>(
     // All slices of one array have the same number of axes. A class of a framework's may make others.
     if validate_slices && !parts.is_empty() {
         let first = parts.get_item(0)?;
-        let Some(axes) = slices::shape::ndim(&first) else {
+        let Some(axes) = shape::ndim(&first) else {
             let (title, kind) = (target.title, first.get_type().name()?);
             return Err(Error::Value(format!(
                 "{title} made a slice that is not an array but a {kind}; convert the array to another \
@@ -170,13 +176,13 @@ impl<'a, 'py> Opened<'a, 'py> {
             1 => Ok(3),
             _ => Err(Error::Value(format!(
                 "Array must be 3D, a stack of 2D slices, but its shape is {}",
-                slices::shape::text(&self.array)
+                shape::text(&self.array)
             ))),
         }
     }
 
     fn stack<'b>(&'b self, layout: &'b slices::Layout) -> Result<slices::Stack<'b, 'py>> {
-        let shape = slices::shape::of(&self.array).unwrap_or_default();
+        let shape = shape::of(&self.array).unwrap_or_default();
         match self.lazy {
             Some(lazy) => Ok(slices::Stack::lazy(lazy, layout, &shape)),
             None => slices::Stack::leading(&self.array, layout),
@@ -199,7 +205,7 @@ fn process_slices<'py>(
     let py = image.py();
     let given = Opened::of(image)?;
     let image = &given.array;
-    let framework = package::class_of(image)?.framework;
+    let framework = convert::class_of(image)?.framework;
     let more = match args {
         Some(args) => args.try_iter()?.collect::<PyResult<Vec<_>>>()?,
         None => Vec::new(),
@@ -207,7 +213,7 @@ fn process_slices<'py>(
     let target = Some((framework, placement(gpu_id, device, framework)?));
     let name = func.getattr("__name__").map_or_else(|_| "slices".into(), |name| name.to_string());
     let merge = slices::Merge { name: &name, target, ..slices::Merge::default() };
-    let shape = slices::shape::of(image).unwrap_or_default();
+    let shape = shape::of(image).unwrap_or_default();
     let layout = slices::Layout::first(slices::leading_axes(image)?, shape.len());
     let sink = match out {
         Some(out) => {
@@ -226,7 +232,7 @@ fn process_slices<'py>(
         }
     };
     // What the function makes belongs where the slices are.
-    let loaded = device::load(py, framework)?;
+    let loaded = loaded::load(py, framework)?;
     let merged = match loaded.device_of(image)? {
         Device::Host => slices::process(&stack, &merge, &mut call)?,
         there => {
@@ -251,14 +257,14 @@ fn concatenate<'py>(parts: Vec<Bound<'py, PyAny>>, axis: isize) -> Result<Bound<
 
 /// The index of an axis, which counts from the last one if it is negative.
 fn axis_of(array: &Bound<'_, PyAny>, axis: isize) -> Result<usize> {
-    let axes = slices::shape::of(array).map_or(0, |shape| shape.len());
+    let axes = shape::of(array).map_or(0, |shape| shape.len());
     let found = if axis < 0 { axes.checked_add_signed(axis) } else { usize::try_from(axis).ok() };
     found.ok_or_else(|| Error::Value(format!("an array with {axes} axes has no axis {axis}")))
 }
 
 /// An array, or what an object that is like one holds.
 fn seen<'py>(array: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
-    package::as_array(array, MemoryType::Numpy.framework())
+    convert::as_array(array, MemoryType::Numpy.framework())
 }
 
 #[doc = doc!("stack_utils.part")]
@@ -286,7 +292,7 @@ fn cleanup_all_gpu_frameworks<'py>(
     device_id: Option<usize>,
 ) -> Result<Bound<'py, PyDict>> {
     let all = MemoryType::ALL.map(MemoryType::framework);
-    report(py, memory::clear_accelerators(py, &all, device_id)?)
+    report(py, cleanup::clear_accelerators(py, &all, device_id)?)
 }
 
 /// Clear the device memory caches of one framework, if it is loaded.
@@ -304,7 +310,7 @@ fn cleanup_framework<'py>(
     device_id: Option<usize>,
     memory_type: &Bound<'py, PyAny>,
 ) -> Result<Bound<'py, PyDict>> {
-    report(py, memory::clear_accelerators(py, &[framework(memory_type)?], device_id)?)
+    report(py, cleanup::clear_accelerators(py, &[framework(memory_type)?], device_id)?)
 }
 
 fn report(py: Python<'_>, cleared: Vec<Cleared>) -> Result<Bound<'_, PyDict>> {
@@ -327,9 +333,10 @@ fn report(py: Python<'_>, cleared: Vec<Cleared>) -> Result<Bound<'_, PyDict>> {
 #[doc = doc!("utils.device_id")]
 #[pyfunction]
 fn device_id(array: &Bound<'_, PyAny>) -> Result<Option<usize>> {
-    use arraybridge_runtime::__private::package::{Device, device};
-    let framework = package::class_of(array)?.framework;
-    let loaded = device::load(array.py(), framework)?;
+    use arraybridge_runtime::framework::device::Device;
+    use arraybridge_runtime::framework::loaded;
+    let framework = convert::class_of(array)?.framework;
+    let loaded = loaded::load(array.py(), framework)?;
     Ok(match loaded.device_of(array)? {
         Device::Host => None,
         Device::Accelerator(index) => Some(index),
@@ -340,7 +347,7 @@ fn device_id(array: &Bound<'_, PyAny>) -> Result<Option<usize>> {
 #[pyfunction]
 fn loaded_frameworks(py: Python<'_>) -> Vec<&'static str> {
     let frameworks = MemoryType::ALL.map(MemoryType::framework).into_iter();
-    frameworks.filter(|framework| memory::is_imported(py, framework)).map(|f| f.name).collect()
+    frameworks.filter(|framework| loaded::is_imported(py, framework)).map(|f| f.name).collect()
 }
 
 /// Adds the functions of this file to the module.

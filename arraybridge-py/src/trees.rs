@@ -1,9 +1,12 @@
 //! The answers to what `arraybridge.trees` asks about the nodes and the leaves of a tree.
 
-use arraybridge_runtime::__private::package::tree::{
-    Container, DEEPEST, gathered, known_class, push_made, within,
-};
-use arraybridge_runtime::__private::package::{self, Record};
+use arraybridge_declared::declared::watch_dynamo;
+use arraybridge_runtime::convert::record::{Record, within};
+use arraybridge_runtime::convert::trace::{gathered, push_made};
+use arraybridge_runtime::convert::{forget_classes, is_buffer, is_like_array};
+use arraybridge_runtime::framework::detect::class_of as known_class;
+use arraybridge_runtime::interpreter::containers::{Container, DEEPEST};
+use arraybridge_runtime::interpreter::park::rather_than_end;
 use pyo3::prelude::*;
 
 /// Return the items of a container and whether it is an object with fields; None for
@@ -38,9 +41,9 @@ fn _rebuilt<'py>(
 fn _likeness(data: &Bound<'_, PyAny>) -> Option<&'static str> {
     if known_class(data).is_some() {
         Some("array")
-    } else if !package::is_like_array(data) {
+    } else if !is_like_array(data) {
         None
-    } else if package::is_buffer(data) {
+    } else if is_buffer(data) {
         Some("buffer")
     } else {
         Some("like")
@@ -54,7 +57,7 @@ fn _likeness(data: &Bound<'_, PyAny>) -> Option<&'static str> {
 fn _gathered<'py>(
     function: &Bound<'py, PyAny>,
 ) -> PyResult<(Bound<'py, PyAny>, Vec<Record>, Option<u64>)> {
-    package::rather_than_end(function.py());
+    rather_than_end(function.py());
     gathered(|| function.call0())
 }
 
@@ -68,20 +71,20 @@ fn _push(record: &Bound<'_, Record>, start: Option<u64>, is_span: bool) {
 /// Call a function whose conversions are of the array in an object of a class, which their records name.
 #[pyfunction]
 fn _within<'py>(class: String, function: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    package::rather_than_end(function.py());
+    rather_than_end(function.py());
     within(class, || function.call0())
 }
 
 /// Look at the classes of objects again, since one was registered.
 #[pyfunction]
 fn _forget_classes() {
-    package::forget_classes();
+    forget_classes();
 }
 
 /// Have calls that Dynamo leaves outside its graph hidden from it.
 #[pyfunction]
 fn _watch_dynamo() {
-    package::watch_dynamo();
+    watch_dynamo();
 }
 
 /// Adds the functions to the module.

@@ -14,12 +14,12 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyCapsuleMethods};
 
-use crate::claims::{self, ClaimTable};
 use crate::convert::trace::{self, TraceTable};
 use crate::cuda;
-use crate::host::cast::table::{self as casts, CastTable};
 use crate::interpreter::fork;
-use crate::process::Lock;
+use arraybridge_host::cast::table::{self as casts, CastTable};
+use arraybridge_host::process::Lock;
+use arraybridge_tensor::claims::{self, ClaimTable};
 
 /// The version of the tables, and of what extensions hand to `arraybridge._export`. Extensions that were built for an
 /// older one are accepted, as long as [`MAJOR`] is the same: a table that gains an entry at its end, or a module that
@@ -43,7 +43,7 @@ struct Api {
 /// The locks that threads take which are not attached to the interpreter.
 static LOCKS: [&[&dyn Lock]; 2] = [&[&claims::REGISTRY], cuda::LOCKS];
 
-#[cfg(feature = "package")]
+#[cfg(feature = "casts")]
 static OWN: Api = Api {
     major: MAJOR,
     minor: MINOR,
@@ -53,7 +53,7 @@ static OWN: Api = Api {
 };
 
 /// Adds the tables to the package's module.
-#[cfg(feature = "package")]
+#[cfg(feature = "casts")]
 pub fn publish(module: &Bound<'_, PyModule>) -> PyResult<()> {
     fork::watch(module.py(), &LOCKS);
     let tables = NonNull::from(&OWN).cast();

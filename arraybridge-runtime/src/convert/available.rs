@@ -4,13 +4,13 @@ use super::import;
 use super::trials::importer;
 use crate::framework::loaded::{Lacking, Loaded};
 use crate::framework::spec::{DType, DTypeSet, Framework, Kind};
-use crate::host::cast::Scaling;
 use crate::interpreter::error::{Error, Failure, Result, attempt};
 use crate::memory::cast;
-use crate::memory::source::Source;
+use arraybridge_host::cast::Scaling;
+use arraybridge_tensor::memory::source::Source;
 
 /// The dtypes that a framework has now, as far as the wanted one is concerned.
-pub(crate) fn dtypes(loaded: Loaded<'_>, wanted: DType) -> Result<DTypeSet> {
+pub fn dtypes(loaded: Loaded<'_>, wanted: DType) -> Result<DTypeSet> {
     let dtypes = match wanted.is_numpy() {
         true => loaded.framework.dtypes,
         false => loaded.framework.dtypes.without(lacking(loaded).dtypes),
@@ -63,7 +63,7 @@ fn exchange(loaded: Loaded<'_>, dtype: DType) -> Result<()> {
 
 /// The target lacks a dtype, for good or at the moment.
 #[cold]
-pub(crate) fn missing_dtype(loaded: Loaded<'_>, dtype: DType) -> Error {
+pub fn missing_dtype(loaded: Loaded<'_>, dtype: DType) -> Error {
     let py = loaded.py();
     let framework = loaded.framework;
     let hint = attempt(py, loaded.missing(dtype)).flatten();

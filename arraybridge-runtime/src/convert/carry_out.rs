@@ -8,12 +8,12 @@ use super::prepare::{Foreign, Reads};
 use super::request::Request;
 use super::slot::Slot;
 use super::trace;
-use crate::cuda::driver::{self, PreviousContext};
 use crate::framework::device::Device;
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::{self, Loaded};
 use crate::framework::spec::Framework;
 use crate::interpreter::error::Result;
+use arraybridge_tensor::cuda::driver::{self, PreviousContext};
 
 /// Prepares a conversion, runs it, and records it where somebody asks for that. Gives back the route
 /// that was taken in the end. An error that knows one framework gets both.

@@ -14,8 +14,8 @@ use super::trace;
 use crate::framework::detect::{self, Role};
 use crate::framework::loaded::{self, Loaded};
 use crate::framework::spec::{DType, Framework, Memory};
-use crate::host::cast::Scaling;
 use crate::interpreter::error::{Error, Failure, Result};
+use arraybridge_host::cast::Scaling;
 
 /// Converts any framework's array to an array of `target`. One of the target's own is cast by the
 /// framework's operations if it is traced, or wrapped by a transformation, or if a trace records operations

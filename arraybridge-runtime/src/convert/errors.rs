@@ -110,7 +110,7 @@ fn not_dense(source: &Framework, guard: &Guard) -> String {
 
 /// The array's dtype is not one that the table lists.
 #[cold]
-pub(crate) fn unknown_dtype<'py>(loaded: Loaded<'py>, data: &Bound<'py, PyAny>) -> Error {
+pub fn unknown_dtype<'py>(loaded: Loaded<'py>, data: &Bound<'py, PyAny>) -> Error {
     if let Some(error) = reason(loaded, data, None) {
         return error;
     }
@@ -239,7 +239,7 @@ pub(super) fn not_narrowed(target: &Framework, from: DType, to: DType, count: u6
 
 /// A copy is needed and forbidden: by the call, or by a `no_copy` around it.
 #[cold]
-pub(crate) fn copy_required(target: &Framework, request: &Request, why: Why) -> Error {
+pub fn copy_required(target: &Framework, request: &Request, why: Why) -> Error {
     let (forbidden, way) = match request.copy {
         Some(_) => ("copy=False", "leave copy out"),
         None => ("no_copy() forbids it", "leave its scope, or say copy=True,"),
@@ -248,7 +248,7 @@ pub(crate) fn copy_required(target: &Framework, request: &Request, why: Why) -> 
 }
 
 /// The reason of an error about a copy that is needed and forbidden, and the way to allow it.
-pub(crate) fn forbidden_copy(forbidden: &str, way: &str, why: Why) -> String {
+pub fn forbidden_copy(forbidden: &str, way: &str, why: Why) -> String {
     let (text, remedy) = (why.text(), why.remedy());
     format!("{forbidden}, but {text}; {way} to allow it, or {remedy}")
 }

@@ -17,11 +17,11 @@ use super::source::open_host;
 use crate::framework::device::Device;
 use crate::framework::oom;
 use crate::framework::spec::DType;
-use crate::host::cast::Scaling;
 use crate::interpreter::error::Result;
 use crate::interpreter::interrupt::is_interrupt;
 use crate::memory;
-use crate::memory::source::Source;
+use arraybridge_host::cast::Scaling;
+use arraybridge_tensor::memory::source::Source;
 
 /// The framework, the dtypes, the scaling, and whether the framework has float64 now.
 type CastKey = (usize, DType, DType, Scaling, bool);

@@ -18,9 +18,7 @@ use super::trial::{Trial, check_dtype};
 use super::trial_of_arrays::try_copy;
 use super::trials::{from_numpy, importer};
 use super::{errors, foreign, import};
-use crate::cuda::driver;
 use crate::cuda::streams::{self, Loan};
-use crate::dlpack::{LEGACY_STREAM, PER_THREAD_STREAM};
 use crate::framework::cleanup;
 use crate::framework::device::Device;
 use crate::framework::loaded::{self, Loaded};
@@ -28,12 +26,14 @@ use crate::framework::oom;
 use crate::framework::shape;
 use crate::framework::spec::{DType, Export, Handover, OrderedBy, Strides};
 use crate::framework::warnings;
-use crate::host::cast::Scaling;
 use crate::interpreter::error::{Error, Failure, Result, first_line};
 use crate::interpreter::interrupt::is_interrupt;
 use crate::memory::cast;
-use crate::memory::source::{Outgoing, Source};
-use crate::memory::view::Dims;
+use arraybridge_host::cast::Scaling;
+use arraybridge_tensor::cuda::driver;
+use arraybridge_tensor::dlpack::{LEGACY_STREAM, PER_THREAD_STREAM};
+use arraybridge_tensor::memory::source::{Outgoing, Source};
+use arraybridge_tensor::memory::view::Dims;
 
 /// A conversion that is decided but not yet carried out.
 pub(super) struct Prepared<'a, 'py> {

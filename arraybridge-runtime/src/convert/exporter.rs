@@ -5,11 +5,12 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
-use crate::cuda::{driver, streams};
-use crate::dlpack::{LEGACY_STREAM, PER_THREAD_STREAM};
+use crate::cuda::streams;
 use crate::framework::device::Device;
 use crate::framework::loaded::{self, Loaded};
 use crate::framework::spec::{Export, Framework};
+use arraybridge_tensor::cuda::driver;
+use arraybridge_tensor::dlpack::{LEGACY_STREAM, PER_THREAD_STREAM};
 
 /// The `stream` of DLPack for an export that is ordered otherwise.
 const UNORDERED: i32 = -1;

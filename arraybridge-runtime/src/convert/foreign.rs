@@ -13,15 +13,16 @@ use super::likeness::{self, Likeness, likeness};
 use super::pin::pin;
 use super::slot::Opened;
 use super::source;
+use crate::dlpack::capsule;
 use crate::dlpack::exchange::Exchange;
-use crate::dlpack::{LEGACY_STREAM, capsule};
 use crate::framework::detect;
 use crate::framework::device::{self, Device};
 use crate::framework::generated::MemoryType;
 use crate::framework::oom;
 use crate::framework::shortcuts::{self, ShortCut};
 use crate::interpreter::error::{Error, Failure, Result, first_line};
-use crate::memory::source::Owner;
+use arraybridge_tensor::dlpack::LEGACY_STREAM;
+use arraybridge_tensor::memory::source::Owner;
 
 /// The place of an exporter's memory, and the memory itself if it is on the host.
 pub(super) fn place_and_memory(data: &Bound<'_, PyAny>) -> Result<(DLDevice, Option<Opened>)> {

@@ -5,12 +5,12 @@ use pyo3::prelude::*;
 use super::errors;
 use super::numpy::wrap;
 use super::plan::Importer;
-use crate::dlpack::managed;
 use crate::dlpack::producer::Producer;
 use crate::framework::loaded::Loaded;
 use crate::framework::spec::{DType, Handover, Import};
 use crate::interpreter::error::Result;
-use crate::memory::source::Outgoing;
+use arraybridge_tensor::dlpack::managed;
+use arraybridge_tensor::memory::source::Outgoing;
 
 /// The target's array of the memory that a view describes.
 #[inline]

@@ -70,7 +70,7 @@ fn is_masked(data: &Bound<'_, PyAny>) -> PyResult<bool> {
 
 /// Returns whether an object is a NumPy array of a class that has masks, whatever its mask is.
 #[inline]
-pub(crate) fn can_be_masked(array: &Bound<'_, PyAny>) -> bool {
+pub fn can_be_masked(array: &Bound<'_, PyAny>) -> bool {
     numpy_array::is_array(array)
         && !numpy_array::is_plain_array(array)
         && starts_with_one_of(array, &["numpy.ma."])
@@ -79,7 +79,7 @@ pub(crate) fn can_be_masked(array: &Bound<'_, PyAny>) -> bool {
 /// The reason why an array of a subclass of NumPy's means more than its elements say; `None` if it
 /// does not. Making other arrays of such an array is an error: they would not have that meaning.
 #[cold]
-pub(crate) fn meaning(array: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
+pub fn meaning(array: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
     let py = array.py();
     if is_masked(array)? {
         return Ok(Some("masked (call filled() first)".to_owned()));
@@ -96,7 +96,7 @@ pub(crate) fn meaning(array: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
 
 /// Refuses an array of a subclass of NumPy's with a mask or a unit when its elements are written to an array of another
 /// class.
-pub(crate) fn expect_meaning_kept(array: &Bound<'_, PyAny>, out: &Bound<'_, PyAny>) -> Result<()> {
+pub fn expect_meaning_kept(array: &Bound<'_, PyAny>, out: &Bound<'_, PyAny>) -> Result<()> {
     if !numpy_array::is_array(array)
         || numpy_array::is_plain_array(array)
         || array.get_type().is(out.get_type())

@@ -60,16 +60,16 @@ mod doors;
 
 mod narrow;
 
-pub(crate) use available::{dtypes, missing_dtype};
+pub use available::{dtypes, missing_dtype};
 pub use class::class_of;
 pub use clipped::counting_clipped;
 pub use commitment::Commitment;
 pub use doors::{cast_in_graph, convert_to, explain};
-pub(crate) use errors::forbidden_copy;
+pub use errors::forbidden_copy;
 pub use execute::make_array;
 pub use foreign::{open_any, open_on_host, open_to_hold};
 pub use gradient::{expect_no_gradient, warn_if_detached, warn_if_watched};
-pub(crate) use libraries::{can_be_masked, expect_meaning_kept, meaning};
+pub use libraries::{can_be_masked, expect_meaning_kept, meaning};
 pub use likeness::{
     as_numpy, forget_classes, is_buffer, is_like_array, is_registered_numpy, is_wrapper,
 };

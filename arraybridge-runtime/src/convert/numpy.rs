@@ -8,7 +8,7 @@ use crate::framework::generated::MemoryType;
 use crate::framework::loaded;
 use crate::interpreter::error::{Failure, Result};
 use crate::memory::numpy_array::{self, UnknownDtype};
-use crate::memory::source::{Outgoing, Source};
+use arraybridge_tensor::memory::source::{Outgoing, Source};
 
 /// A NumPy array of a source's memory.
 ///

@@ -13,9 +13,9 @@ use super::slot::Opened;
 use crate::framework::device::{Device, Placement};
 use crate::framework::loaded::Loaded;
 use crate::framework::spec::{ArrayOps, DType, Kind};
-use crate::host::cast::Scaling;
 use crate::interpreter::error::{Error, Result};
-use crate::memory::source::Source;
+use arraybridge_host::cast::Scaling;
+use arraybridge_tensor::memory::source::Source;
 
 /// The smallest and the largest value of an integer type.
 pub fn integer_range(dtype: DType) -> (i128, i128) {
@@ -295,7 +295,7 @@ impl<'py> Ops<'_, 'py> {
 fn scalar(value: i128, dtype: DType) -> Result<Source> {
     let (bytes, size) = (value.to_ne_bytes(), dtype.size());
     let start = if cfg!(target_endian = "little") { 0 } else { bytes.len() - size };
-    Source::from_bytes(&bytes[start..][..size], dtype, &[])
+    Ok(Source::from_bytes(&bytes[start..][..size], dtype, &[])?)
 }
 
 #[cfg(test)]

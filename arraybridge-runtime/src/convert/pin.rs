@@ -7,8 +7,9 @@ use super::slot::Opened;
 use crate::framework::detect;
 use crate::framework::loaded::{self, Loaded};
 use crate::framework::spec::Framework;
+use crate::interpreter::detached::DetachedRef;
 use crate::interpreter::error::Result;
-use crate::memory::source::Owner;
+use arraybridge_tensor::memory::source::Owner;
 
 /// Makes host memory that was opened stay where it is while its owner is kept alive.
 ///
@@ -42,9 +43,10 @@ pub(super) fn pin_owner(py: Python<'_>, source: &'static Framework, owner: &Owne
 fn keep_in_place(loaded: Loaded<'_>, owner: &Owner) -> PyResult<()> {
     let py = loaded.py();
     let pin = loaded.framework.export.as_ref().and_then(|export| export.pin.as_ref());
-    let (Some(pin), Owner::Object(owner) | Owner::With(_, owner)) = (pin, owner) else {
+    let (Some(pin), Owner::Foreign(owner) | Owner::With(_, owner)) = (pin, owner) else {
         return Ok(());
     };
+    let Some(owner) = owner.get::<DetachedRef>() else { return Ok(()) };
     let owner = owner.get(py);
     if pin.when.holds(loaded, [&owner])? {
         pin.op.call(loaded, [&owner])?;

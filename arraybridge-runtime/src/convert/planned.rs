@@ -14,12 +14,12 @@ use super::registry::Converter;
 use super::request::{Asked, Request};
 use super::slot::{Input, Opened, Slot};
 use super::{registry, shared, trace};
-use crate::cuda::driver;
 use crate::framework::detect::{self, Class};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
 use crate::framework::spec::Framework;
 use crate::interpreter::error::Result;
+use arraybridge_tensor::cuda::driver;
 
 /// Does what [`convert_to`](super::convert_to) does, also with a dtype, by the plan alone.
 pub(super) fn convert_by_plan<'py>(

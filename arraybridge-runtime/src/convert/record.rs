@@ -12,7 +12,7 @@ use crate::framework::device::Device;
 use crate::framework::loaded::Loaded;
 use crate::framework::shape;
 use crate::framework::spec::DType;
-use crate::memory::view::{Dims, View};
+use arraybridge_tensor::memory::view::{Dims, View};
 
 /// Text of a record, which is a literal unless the record comes from another process.
 type Text = Cow<'static, str>;

@@ -8,8 +8,8 @@ use crate::framework::detect::Class;
 use crate::framework::device::Placement;
 use crate::framework::loaded::Loaded;
 use crate::framework::spec::{DType, Framework, Kind};
-use crate::host::cast::CastError;
 use crate::interpreter::error::{Failure, Result};
+use arraybridge_host::cast::CastError;
 
 /// The caller's request for a conversion, apart from the target.
 #[derive(Clone, Copy, Debug, Default)]
@@ -63,7 +63,7 @@ impl Request {
     /// Returns whether nothing is asked for, so that an array of the target's framework stays as it
     /// is.
     #[inline]
-    pub(crate) fn keeps_own_arrays(&self) -> bool {
+    pub fn keeps_own_arrays(&self) -> bool {
         self.placement == Placement::Auto && self.copy != Some(true) && self.cast == Cast::None
     }
 
@@ -106,7 +106,7 @@ pub(super) struct Asked<'a, 'py> {
 /// [`Failure::Dtype`] where the imaginary part would be lost.
 // A call here cost every conversion 20 to 80 ns.
 #[inline(always)]
-pub(crate) fn cast_of(target: &Framework, from: DType, request: &Request) -> Result<Option<DType>> {
+pub fn cast_of(target: &Framework, from: DType, request: &Request) -> Result<Option<DType>> {
     match request.cast.dtype() {
         Some(to) if to != from => castable(target, from, to).map(|()| Some(to)),
         _ => Ok(None),

@@ -9,11 +9,11 @@ use crate::framework::device;
 use crate::framework::loaded::Loaded;
 use crate::framework::shape;
 use crate::framework::spec::{DType, Strides};
-use crate::host::cast::Scaling;
 use crate::interpreter::error::Result;
 use crate::memory::cast;
-use crate::memory::source::{self as sources, Source};
-use crate::memory::view::{Dims, View};
+use arraybridge_host::cast::Scaling;
+use arraybridge_tensor::memory::source::{self as sources, Source};
+use arraybridge_tensor::memory::view::{Dims, View};
 
 /// Host memory, and what is known about how it was got.
 pub struct Opened {
@@ -24,7 +24,7 @@ pub struct Opened {
 }
 
 impl Opened {
-    pub(crate) fn facts(&self) -> Facts {
+    pub fn facts(&self) -> Facts {
         facts(self.source.view(), Access::Given, self.private, None)
     }
 }

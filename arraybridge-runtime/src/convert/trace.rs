@@ -20,7 +20,7 @@ use super::record::Record;
 use crate::interpreter::context::ContextVariable;
 use crate::interpreter::error::attempt;
 use crate::interpreter::function_code;
-use crate::process::Shared;
+use arraybridge_host::process::Shared;
 
 /// Returns whether somebody, in any context, asked for records.
 #[inline]

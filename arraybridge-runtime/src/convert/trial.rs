@@ -19,10 +19,10 @@ use crate::framework::oom;
 use crate::framework::shape;
 use crate::framework::spec::{DType, Import, Strides};
 use crate::framework::tried::Way;
-use crate::host::buffer::ALIGNMENT;
 use crate::interpreter::error::{Error, Failure, Result, attempt};
 use crate::memory::cast;
-use crate::memory::source::{Outgoing, Source};
+use arraybridge_host::buffer::ALIGNMENT;
+use arraybridge_tensor::memory::source::{Outgoing, Source};
 
 /// A framework that is about to take host memory.
 pub(super) struct Trial<'py> {
@@ -126,7 +126,8 @@ impl<'py> Trial<'py> {
         }
         let takes = |shape: &[usize]| {
             let bytes = vec![0; shape.iter().product::<usize>() * self.dtype.size()];
-            let made = Source::from_bytes(&bytes, self.dtype, shape).and_then(&make);
+            let made =
+                Source::from_bytes(&bytes, self.dtype, shape).map_err(Error::from).and_then(&make);
             attempt(py, made).is_some()
         };
         let ndim = shape.len();

@@ -19,7 +19,7 @@ use crate::framework::spec::{DType, Framework, Strides};
 use crate::framework::tried::Way;
 use crate::interpreter::error::{Result, attempt};
 use crate::memory::cast;
-use crate::memory::source::{Outgoing, Source};
+use arraybridge_tensor::memory::source::{Outgoing, Source};
 
 /// An array of the framework on the host.
 fn make<'py>(loaded: Loaded<'py>, source: Source) -> Result<Bound<'py, PyAny>> {

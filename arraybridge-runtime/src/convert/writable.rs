@@ -5,13 +5,13 @@ use pyo3::prelude::*;
 use super::foreign;
 use super::slot::Opened;
 use super::source::{Guarded, OrderedPlace, Reader};
-use crate::dlpack::LEGACY_STREAM;
 use crate::framework::detect::{self, Class, Role};
 use crate::framework::device::{self, Device};
 use crate::framework::generated::MemoryType;
 use crate::framework::spec::Framework;
 use crate::interpreter::error::{Error, Failure, Result};
 use crate::memory::numpy_array;
+use arraybridge_tensor::dlpack::LEGACY_STREAM;
 
 /// Opens memory of the caller's that is written to: never a copy, which would lose the write.
 ///

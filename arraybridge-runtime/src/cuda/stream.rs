@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use cudarc::driver::CudaStream;
 
-use crate::cuda::driver::{self, SharedStream};
 use crate::framework::device::Device;
 use crate::interpreter::detached::DetachedRef;
 use crate::interpreter::error::Result;
+use arraybridge_tensor::cuda::driver::{self, SharedStream};
 
 /// The CUDA stream of a call, which a declared function takes as `&Stream`.
 ///
@@ -25,7 +25,7 @@ impl Stream {
     /// # Safety
     ///
     /// The handle is that of a stream on this device, which lives as long as the owner.
-    pub(crate) unsafe fn new(
+    pub unsafe fn new(
         index: usize,
         handle: usize,
         owner: impl FnOnce() -> DetachedRef,

@@ -9,13 +9,13 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCFunction, PyInt};
 
-use crate::cuda::driver::{self, Event};
-use crate::dlpack::LEGACY_STREAM;
 use crate::framework::device::Device;
 use crate::framework::loaded::{self, Loaded};
 use crate::framework::spec::Framework;
 use crate::interpreter::detached::DetachedRef;
 use crate::interpreter::fork;
+use arraybridge_tensor::cuda::driver::{self, Event};
+use arraybridge_tensor::dlpack::LEGACY_STREAM;
 
 /// Runs `body` with a device made current in a framework. No stream is entered.
 pub fn with_device<'py, T>(

@@ -8,7 +8,6 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
-use crate::cuda::driver;
 use crate::cuda::streams::{self, Current};
 use crate::framework::device::Device;
 use crate::framework::generated::MemoryType;
@@ -16,6 +15,7 @@ use crate::framework::loaded::{self, Loaded, is_imported};
 use crate::framework::spec::Streams;
 use crate::interpreter::detached::DetachedRef;
 use crate::interpreter::{interrupt, park};
+use arraybridge_tensor::cuda::driver;
 
 /// A stream that belongs to one thread.
 ///

@@ -11,7 +11,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::sync::critical_section::with_critical_section;
 use pyo3::types::{PyCapsule, PyTuple};
 
-use crate::memory::source::{Owner, Source};
+use arraybridge_tensor::memory::source::{Owner, Source};
 
 const LEGACY: &CStr = c"dltensor";
 const LEGACY_USED: &CStr = c"used_dltensor";
@@ -85,7 +85,7 @@ where
 {
     // SAFETY: by the DLPack specification the memory is valid until the tensor's deleter is called, and may
     // be written to unless the tensor says otherwise.
-    unsafe { super::adopt(tensor) }.map_err(buffer_error)
+    unsafe { arraybridge_tensor::dlpack::adopt(tensor) }.map_err(buffer_error)
 }
 
 /// The exception for memory that the protocol cannot describe.
@@ -114,8 +114,8 @@ mod tests {
     use pyo3::exceptions::PyMemoryError;
 
     use super::*;
-    use crate::dlpack::managed;
-    use crate::memory::source::counted::counted;
+    use arraybridge_tensor::dlpack::managed;
+    use arraybridge_tensor::memory::source::counted::counted;
 
     /// Runs `body` while Python cannot allocate objects.
     fn without_memory<T>(_py: Python<'_>, body: impl FnOnce() -> T) -> T {

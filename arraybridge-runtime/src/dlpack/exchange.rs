@@ -13,10 +13,10 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
-use super::Invalid;
 use super::capsule::buffer_error;
-use crate::memory::source::{Owner, Slot};
-use crate::memory::view::View;
+use arraybridge_tensor::dlpack::{self, Invalid};
+use arraybridge_tensor::memory::source::{Owner, Slot};
+use arraybridge_tensor::memory::view::View;
 
 /// A framework's exchange table, which lives as long as the process.
 #[derive(Clone, Copy)]
@@ -137,7 +137,7 @@ impl Exchange {
             let tensor = self.descriptor(data)?;
             TensorRef::from_raw(&tensor)
                 .map_err(Invalid::from)
-                .and_then(|checked| super::describe_in(&checked, view))
+                .and_then(|checked| dlpack::describe_in(&checked, view))
                 .map_err(buffer_error)
         }
     }

@@ -4,8 +4,8 @@ use dlpark::ffi::DLDeviceType;
 use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::prelude::*;
 
-use super::managed;
-use crate::memory::source::{SharedSource, Source};
+use arraybridge_tensor::dlpack::managed;
+use arraybridge_tensor::memory::source::{SharedSource, Source};
 
 /// Host memory with the methods of the DLPack protocol, for the `from_dlpack` functions of frameworks.
 ///

@@ -31,7 +31,7 @@ pub enum Failure {
 
 impl Failure {
     /// The name of its exception class.
-    pub(crate) const fn class(self) -> &'static str {
+    pub const fn class(self) -> &'static str {
         match self {
             Failure::Conversion => "MemoryConversionError",
             Failure::Device => "DeviceUnavailableError",
@@ -68,7 +68,7 @@ pub struct ConversionError {
 impl Error {
     /// The same, with the exception behind it.
     #[cold]
-    pub(crate) fn caused_by(mut self, cause: impl Into<Option<PyErr>>) -> Error {
+    pub fn caused_by(mut self, cause: impl Into<Option<PyErr>>) -> Error {
         if let Error::Conversion(error) = &mut self {
             error.cause = cause.into();
         }
@@ -82,7 +82,7 @@ impl Error {
     }
 
     /// Returns whether rounding would have destroyed a result.
-    pub(crate) fn is_collapsed(&self) -> bool {
+    pub fn is_collapsed(&self) -> bool {
         matches!(self, Error::Conversion(error) if matches!(error.failure, Failure::Collapsed))
     }
 }

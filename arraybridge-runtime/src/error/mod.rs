@@ -1,27 +1,23 @@
 //! The errors of this crate.
 
-#[cfg(feature = "python")]
 mod conversion;
 
-#[cfg(feature = "python")]
+use arraybridge_host::cast::CastError;
+pub use arraybridge_tensor::error::AllocError;
+use arraybridge_tensor::error::Error as TensorError;
 pub use conversion::{ConversionError, Failure};
 
-pub use crate::host::buffer::AllocError;
-use crate::host::cast::CastError;
-
-/// Any error of this crate. A feature of the crate can add variants.
+/// Any error of this crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A conversion that cannot be done.
-    #[cfg(feature = "python")]
     #[error("cannot convert from {} to {}: {}", .0.source, .0.target, .0.reason)]
     Conversion(Box<ConversionError>),
     /// A value that is not allowed: `ValueError`.
     #[error("{0}")]
     Value(String),
     /// A name that belongs to no framework: `UnknownFrameworkError`.
-    #[cfg(feature = "python")]
     #[error("{reason}")]
     UnknownFramework {
         /// The name.
@@ -46,18 +42,29 @@ pub enum Error {
     Cuda(String),
     /// An [`Interrupt`](crate::prelude::Interrupt) says that the call shall end: the exception that is raised is
     /// that of the signal's handler, such as `KeyboardInterrupt`.
-    #[cfg(feature = "python")]
     #[error("the call was interrupted")]
     Interrupted,
     /// An exception that passes through unchanged.
-    #[cfg(feature = "python")]
     #[error(transparent)]
     Python(#[from] pyo3::PyErr),
 }
 
+impl From<TensorError> for Error {
+    fn from(error: TensorError) -> Error {
+        match error {
+            TensorError::Value(text) => Error::Value(text),
+            TensorError::Type(text) => Error::Type(text),
+            TensorError::Aliased(text) => Error::Aliased(text),
+            TensorError::Memory(error) => Error::Memory(error),
+            TensorError::DeviceMemory(text) => Error::DeviceMemory(text),
+            TensorError::Cuda(text) => Error::Cuda(text),
+        }
+    }
+}
+
 impl From<CastError> for Error {
     fn from(error: CastError) -> Error {
-        Error::Value(error.to_string())
+        TensorError::from(error).into()
     }
 }
 

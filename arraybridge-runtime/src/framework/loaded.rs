@@ -17,11 +17,11 @@ use crate::framework::op::{self, Outcome, Scope};
 use crate::framework::shortcuts::{self, ShortCut};
 use crate::framework::spec::{DType, DTypeSet, Export, Framework, Memory, Op};
 use crate::framework::tried::Tried;
-use crate::host::layout::Dims;
 use crate::interpreter::error::{Error, Failure, Result, first_line};
 use crate::interpreter::interrupt::is_interrupt;
 use crate::interpreter::{detached, error};
 use crate::memory::numpy_array;
+use arraybridge_host::layout::Dims;
 
 /// An imported framework.
 pub struct LoadedFramework {

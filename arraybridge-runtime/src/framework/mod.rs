@@ -17,7 +17,6 @@ pub mod warnings;
 pub mod writes;
 
 /// The libraries that tables isolate, each with the module of its framework and the module that they collide with.
-#[cfg(feature = "package")]
 pub fn isolated() -> impl Iterator<Item = [&'static str; 3]> {
     let frameworks = generated::MemoryType::ALL.into_iter().map(generated::MemoryType::framework);
     frameworks.flat_map(|framework| {

@@ -56,7 +56,7 @@ fn named(py: Python<'_>, error: &PyErr) -> Option<&'static Framework> {
 }
 
 /// Adds the framework to an error about device memory that does not name one yet.
-pub(crate) fn belongs_to(py: Python<'_>, error: &PyErr, framework: &Framework) -> PyResult<()> {
+pub fn belongs_to(py: Python<'_>, error: &PyErr, framework: &Framework) -> PyResult<()> {
     if is_device_memory(py, error) && named(py, error).is_none() {
         error.value(py).setattr(pyo3::intern!(py, "memory_type"), framework.name)?;
     }

@@ -10,9 +10,9 @@ use pyo3::types::PyTuple;
 use crate::framework::detect;
 use crate::framework::generated::MemoryType;
 use crate::framework::loaded;
-use crate::host::layout::Dims;
 use crate::interpreter::error::attempt;
 use crate::memory::numpy_array;
+use arraybridge_host::layout::Dims;
 
 /// True if a table says how a shape is read, or sets its framework up before. The attribute is all there is to read
 /// otherwise, and the class of the array is not looked at.

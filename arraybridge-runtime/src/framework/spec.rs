@@ -8,8 +8,8 @@ use pyo3::prelude::*;
 
 pub use crate::framework::generated::schema::*;
 use crate::framework::op::{Outcome, Scope};
-pub use crate::host::dtype::{DType, DTypeSet, Kind};
-pub use crate::host::layout::Strides;
+pub use arraybridge_host::dtype::{DType, DTypeSet, Kind};
+pub use arraybridge_host::layout::Strides;
 
 /// An operation of a table, compiled from its Python expression into PyO3 calls.
 ///

@@ -97,7 +97,6 @@ impl<'a, 'py> Container<'a, 'py> {
     }
 
     /// Where each of its items is, as Python writes it: `[0]`, `['a']` or `.a`.
-    #[cfg(feature = "package")]
     pub fn names(&self) -> PyResult<Vec<String>> {
         let places = self.places()?.into_iter().enumerate();
         let name = |(index, (place, _)): (usize, (Place<'py>, _))| {

@@ -6,6 +6,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use arraybridge_tensor::memory::source::Handle;
 use dlpark::OpaqueContext;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -17,6 +18,7 @@ use pyo3::sync::PyOnceLock;
 /// make, and also on a thread that called into the library through us and has released the
 /// interpreter meanwhile. PyO3 believes the latter to be attached, since it counts only its own
 /// calls. So the interpreter itself is asked.
+#[repr(transparent)]
 pub struct DetachedRef(NonNull<ffi::PyObject>);
 
 // SAFETY: the pointer is only used by threads that are attached to the interpreter.
@@ -35,7 +37,7 @@ const MAX_WAIT: Duration = Duration::from_secs(2);
 /// Notes when the interpreter starts to finalize, and makes that wait for the threads that are
 /// attaching. A thread that still waits for the interpreter once it is finalized would be unwound
 /// through frames that cannot be unwound, which ends the process.
-pub(crate) fn watch_finalization(py: Python<'_>) -> PyResult<()> {
+pub fn watch_finalization(py: Python<'_>) -> PyResult<()> {
     static WATCHED: PyOnceLock<()> = PyOnceLock::new();
     WATCHED.get_or_try_init(py, || {
         let note = pyo3::types::PyCFunction::new_closure(py, None, None, |arguments, _| {
@@ -168,7 +170,7 @@ fn is_attached() -> bool {
 /// Waits for a device with the interpreter released, if this thread is attached: what is waited for
 /// may call into Python, as host callbacks of JAX and CuPy do. The stable interface does not tell
 /// whether the thread is attached, so there the interpreter is kept.
-pub(crate) fn wait_detached<T: Send>(wait: impl FnOnce() -> T + Send) -> T {
+pub fn wait_detached<T: Send>(wait: impl FnOnce() -> T + Send) -> T {
     // SAFETY: any thread may ask this.
     let attached = unsafe { ffi::Py_IsInitialized() != 0 } && is_attached();
     // During finalization the interpreter is kept, since this thread might not get it back.
@@ -181,6 +183,7 @@ pub(crate) fn wait_detached<T: Send>(wait: impl FnOnce() -> T + Send) -> T {
 
 /// A view of an object's memory through Python's buffer protocol, which any thread may release, like
 /// [`DetachedRef`].
+#[repr(transparent)]
 pub struct DetachedBuffer(Box<ffi::Py_buffer>);
 
 // SAFETY: the view gives addresses and no access, and is released by a thread that is attached.
@@ -237,6 +240,9 @@ unsafe impl OpaqueContext for DetachedRef {
     }
 }
 
+// SAFETY: it is represented by its pointer.
+unsafe impl Handle for DetachedRef {}
+
 // SAFETY: a `DetachedBuffer` may be dropped on any thread.
 unsafe impl OpaqueContext for DetachedBuffer {
     fn into_raw(self) -> *mut c_void {
@@ -250,6 +256,9 @@ unsafe impl OpaqueContext for DetachedBuffer {
         drop(DetachedBuffer(unsafe { Box::from_raw(raw.cast()) }));
     }
 }
+
+// SAFETY: it is represented by the pointer of its box.
+unsafe impl Handle for DetachedBuffer {}
 
 #[cfg(all(test, not(Py_LIMITED_API)))]
 mod tests {

@@ -36,10 +36,7 @@ pub fn add_note(py: Python<'_>, error: &PyErr, note: &str) -> PyResult<()> {
 }
 
 /// The value of an attempt that may fail. Its exception is dropped, except that an interrupt is raised again later.
-pub(crate) fn attempt<T>(
-    py: Python<'_>,
-    result: std::result::Result<T, impl Into<PyErr>>,
-) -> Option<T> {
+pub fn attempt<T>(py: Python<'_>, result: std::result::Result<T, impl Into<PyErr>>) -> Option<T> {
     result.map_err(|error| interrupt::defer(py, error.into())).ok()
 }
 
@@ -58,7 +55,7 @@ pub(super) fn class<'py>(py: Python<'py>, name: &'static str) -> Option<Bound<'p
 const DEVICE_MEMORY: &str = "DeviceMemoryError";
 
 /// Returns whether an exception says that a device ran out of memory.
-pub(crate) fn is_device_memory(py: Python<'_>, error: &PyErr) -> bool {
+pub fn is_device_memory(py: Python<'_>, error: &PyErr) -> bool {
     class(py, DEVICE_MEMORY).is_some_and(|class| error.is_instance(py, &class))
 }
 

@@ -7,7 +7,9 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCFunction, PyDict};
 
-use crate::process::Lock;
+use arraybridge_host::process::Lock;
+pub use arraybridge_tensor::cuda::fork::has_lost_cuda;
+use arraybridge_tensor::cuda::fork::{is_cuda_initialized, note_lost_cuda};
 
 /// The reason why a forked process cannot use CUDA, and the way out.
 pub const LOST_CUDA: &str = "this process was forked after CUDA had been initialized, and CUDA does not work in it; start worker \
@@ -16,15 +18,7 @@ pub const LOST_CUDA: &str = "this process was forked after CUDA had been initial
 /// The locks of some rooms.
 pub type Locks = &'static [&'static [&'static dyn Lock]];
 
-static HAS_LOST: AtomicBool = AtomicBool::new(false);
 static IS_CHILD: AtomicBool = AtomicBool::new(false);
-
-/// Returns whether this process was forked from one that had initialized CUDA. Every call of CUDA
-/// then fails.
-#[inline]
-pub fn has_lost_cuda() -> bool {
-    HAS_LOST.load(Ordering::Relaxed)
-}
 
 /// Returns whether this process was forked from one that had this package. It lacks the threads of
 /// the frameworks, and they may wait for them for ever.
@@ -57,40 +51,15 @@ fn note_initialized_cuda(py: Python<'_>) -> PyResult<()> {
         WAS_INITIALIZED.store(is_cuda_initialized(), Ordering::Relaxed);
     })?;
     let after_in_child = PyCFunction::new_closure(py, None, None, |_, _| {
-        HAS_LOST.fetch_or(WAS_INITIALIZED.load(Ordering::Relaxed), Ordering::Relaxed);
+        if WAS_INITIALIZED.load(Ordering::Relaxed) {
+            note_lost_cuda();
+        }
         IS_CHILD.store(true, Ordering::Relaxed);
     })?;
     let hooks = PyDict::new(py);
     hooks.set_item("before", before)?;
     hooks.set_item("after_in_child", after_in_child)?;
     py.import("os")?.call_method("register_at_fork", (), Some(&hooks)).map(drop)
-}
-
-/// Returns whether this process has initialized CUDA. The driver is not loaded for that.
-#[cfg(target_os = "linux")]
-fn is_cuda_initialized() -> bool {
-    type GetCurrent = unsafe extern "C" fn(*mut *mut std::ffi::c_void) -> i32;
-    [c"libcuda.so.1", c"libcuda.so"].iter().any(|name| {
-        // SAFETY: the names are C strings, and a library that is not loaded is left alone. The handle stays open:
-        // the driver is never unloaded. The function has this signature in every version of CUDA, needs no
-        // initialization, and writes one pointer.
-        unsafe {
-            let library = libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
-            if library.is_null() {
-                return false;
-            }
-            let function = libc::dlsym(library, c"cuCtxGetCurrent".as_ptr());
-            let mut context = std::ptr::null_mut();
-            !function.is_null()
-                && std::mem::transmute::<*mut std::ffi::c_void, GetCurrent>(function)(&mut context)
-                    == 0
-        }
-    })
-}
-
-#[cfg(not(target_os = "linux"))]
-fn is_cuda_initialized() -> bool {
-    false
 }
 
 #[cfg(target_os = "linux")]

@@ -9,13 +9,13 @@ use pyo3::prelude::*;
 
 /// Returns whether an exception is not an `Exception`, or a signal's handler raised it.
 #[cold]
-pub(crate) fn is_interrupt(py: Python<'_>, error: &PyErr) -> bool {
+pub fn is_interrupt(py: Python<'_>, error: &PyErr) -> bool {
     !error.is_instance_of::<PyException>(py) || is_from_handler(py, error).unwrap_or(false)
 }
 
 /// Has an interrupt raised again in this thread, as soon as it runs Python code. Other exceptions are dropped.
 #[cold]
-pub(crate) fn defer(py: Python<'_>, error: PyErr) {
+pub fn defer(py: Python<'_>, error: PyErr) {
     if !is_interrupt(py, &error) {
         return;
     }
@@ -36,7 +36,7 @@ pub(crate) fn defer(py: Python<'_>, error: PyErr) {
 
 /// An interrupt that was deferred, or comes from a signal just now. It may be the reason why a call failed.
 #[cold]
-pub(crate) fn deferred(py: Python<'_>) -> Option<PyErr> {
+pub fn deferred(py: Python<'_>) -> Option<PyErr> {
     // SAFETY: the thread is attached. Only the main thread has something to do here.
     let failed = unsafe { ffi::Py_MakePendingCalls() } != 0;
     failed.then(|| PyErr::fetch(py))

@@ -39,6 +39,8 @@ pub unsafe trait Vectorcall: PyClass<Frozen = True> + Sync {
 /// ```text
 /// vectorcall_class!(Declared, vectorcall, fast::run);
 /// ```
+#[doc(hidden)]
+#[macro_export]
 macro_rules! vectorcall_class {
     ($class:ty, $field:ident, $call:expr) => {
         // SAFETY: the offset is that of the field, and the closure compiles only if the field is a slot.
@@ -58,7 +60,7 @@ macro_rules! vectorcall_class {
         }
     };
 }
-pub(crate) use vectorcall_class;
+pub use vectorcall_class;
 
 /// The field of an object through which Python calls it.
 #[repr(transparent)]

@@ -4,10 +4,10 @@ use std::ffi::CStr;
 
 use dlpark::ffi::DLDevice;
 
-use crate::host::dtype::DType;
 use crate::interpreter::detached::DetachedBuffer;
-use crate::memory::source::{Owner, Slot};
-use crate::memory::view::View;
+use arraybridge_host::dtype::DType;
+use arraybridge_tensor::memory::source::Slot;
+use arraybridge_tensor::memory::view::View;
 
 /// The element type of a buffer is unknown, or its size is not that of the expected one.
 pub struct UnknownFormat;
@@ -27,7 +27,7 @@ pub fn describe(
     let describe = |buffer: &DetachedBuffer, view: &mut View| describe_in(buffer, dtype, view);
     // SAFETY: the exporter keeps the memory in place until the buffer is released, and the view is
     // read-only if the exporter says so.
-    unsafe { slot.describe_by(buffer, Owner::Exported, describe) }
+    unsafe { slot.describe_by(buffer, describe) }
 }
 
 #[inline]

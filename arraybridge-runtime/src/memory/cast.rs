@@ -3,12 +3,12 @@
 use pyo3::prelude::*;
 
 use crate::error::Result;
-use crate::host::cast::{CastReport, Scaling};
-use crate::host::dtype::DType;
-use crate::host::layout;
-use crate::memory::copy::{self, LARGE};
-use crate::memory::source::{Slot, Source};
-use crate::memory::view::View;
+use arraybridge_host::cast::{CastReport, Scaling};
+use arraybridge_host::dtype::DType;
+use arraybridge_host::layout;
+use arraybridge_tensor::memory::copy::{self, LARGE};
+use arraybridge_tensor::memory::source::{Slot, Source};
+use arraybridge_tensor::memory::view::View;
 
 /// The number of bytes from which on the work is done with the interpreter released. It takes tens
 /// of microseconds then, and releasing the interpreter a tenth of one.
@@ -32,7 +32,7 @@ pub fn cast(
 /// The number of integers in a host array that a cast to a floating point dtype rounds.
 pub fn rounded(py: Python<'_>, source: &Source, dtype: DType) -> Result<u64> {
     let view = source.view();
-    run(py, is_large(view, view.dtype()), || copy::count_rounded(view, dtype))
+    Ok(run(py, is_large(view, view.dtype()), || copy::count_rounded(view, dtype))?)
 }
 
 /// Copies a host array into new, contiguous memory, in the machine's byte order.

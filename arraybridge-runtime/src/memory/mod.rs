@@ -1,12 +1,5 @@
-//! Described memory and its owner; NumPy arrays; copies and casts of host memory.
+//! Memory of Python's objects: NumPy arrays and the buffer protocol; casts in place.
 
-#[cfg(feature = "python")]
 pub mod buffer;
-#[cfg(feature = "python")]
 pub mod cast;
-pub mod copy;
-pub mod element;
-#[cfg(feature = "python")]
 pub mod numpy_array;
-pub mod source;
-pub mod view;

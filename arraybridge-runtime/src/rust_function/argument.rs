@@ -8,12 +8,13 @@ use super::copies::{Copied, why_copied, why_made};
 use super::{Call, Detach, Usage};
 use crate::convert::plan::Why;
 use crate::convert::{self, trace};
-use crate::host::dtype::DType;
 use crate::interpreter::error::{Error, Result};
-use crate::memory::element::Element;
-use crate::memory::source::Owner;
-use crate::memory::view::View;
-use crate::tensor::{Tensor, expect_bools, raw, raw_mut};
+use crate::tensor::Tensor;
+use arraybridge_host::dtype::DType;
+use arraybridge_tensor::memory::element::Element;
+use arraybridge_tensor::memory::source::Owner;
+use arraybridge_tensor::memory::view::View;
+use arraybridge_tensor::tensor::elements::{expect_bools, raw, raw_mut};
 
 /// An array argument of a declared function.
 ///
@@ -112,7 +113,7 @@ impl<'a, T: Element, D: Dimension> Constrained<'a> for ArrayView<'a, T, D> {
             if CONTIGUOUS && !is_contiguous(view) {
                 return Err(not_contiguous());
             }
-            raw(view)
+            Ok(raw(view)?)
         };
         let may_share = !copies && call.function.entry.detach != Detach::Copy;
         if may_share && let Some(array) = call.in_place(index, &given, false, open_raw) {
@@ -162,7 +163,7 @@ impl<'a, T: Element, D: Dimension> Argument<'a> for ArrayViewMut<'a, T, D> {
         if T::DTYPE == DType::Bool && call.python_runs() {
             return Err(call.about(index, writable_bools()));
         }
-        if let Some(array) = call.in_place(index, &given, true, raw_mut) {
+        if let Some(array) = call.in_place(index, &given, true, |view| Ok(raw_mut(view)?)) {
             return Ok(OpenedArray { array, _owner: None });
         }
         let open = || {

@@ -10,7 +10,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyTuple;
 
 use crate::memory::numpy_array;
-use crate::memory::view::View;
+use arraybridge_tensor::memory::view::View;
 
 /// True if rust-numpy checks its borrows with the claims of the package.
 static ARE_CLAIMS: PyOnceLock<bool> = PyOnceLock::new();

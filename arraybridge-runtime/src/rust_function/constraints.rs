@@ -9,8 +9,8 @@ use crate::framework::detect;
 use crate::framework::endpoints::Endpoints;
 use crate::framework::spec::Strides;
 use crate::interpreter::error::{Error, Failure, Result};
-use crate::memory::element::Element;
-use crate::memory::view::View;
+use arraybridge_tensor::memory::element::Element;
+use arraybridge_tensor::memory::view::View;
 
 /// An array argument that can be asked to be contiguous, and to be no copy.
 #[diagnostic::on_unimplemented(

@@ -13,9 +13,9 @@ use crate::framework::device::{self, Device};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::spec::{DType, Memory};
 use crate::framework::warnings;
-use crate::host::cast::Scaling;
 use crate::interpreter::error::{Failure, Result};
 use crate::memory::cast;
+use arraybridge_host::cast::Scaling;
 
 /// A copy that has to be made.
 pub(super) struct Copied {

@@ -14,9 +14,7 @@ use super::result::Output;
 use super::{Argument, Call};
 use crate::convert::{self, Opened, Request};
 use crate::cuda::Stream;
-use crate::cuda::driver;
 use crate::cuda::streams::{self, Loan};
-use crate::dlpack::LEGACY_STREAM;
 use crate::framework::detect;
 use crate::framework::device::{self, Device, Placement};
 use crate::framework::loaded::{self, Loaded};
@@ -24,10 +22,13 @@ use crate::framework::oom;
 use crate::framework::spec::Framework;
 use crate::interpreter::error::{Error, Failure, Result};
 use crate::interpreter::fork;
-use crate::memory::element::Element;
-use crate::memory::source::{Owner, Source};
 use crate::rust_function::device_memory::{DeviceArray, DeviceView, DeviceViewMut, Layout};
-use crate::tensor::{Tensor, expect_distinct};
+use crate::tensor::{Tensor, from_opened};
+use arraybridge_tensor::cuda::driver;
+use arraybridge_tensor::dlpack::LEGACY_STREAM;
+use arraybridge_tensor::memory::element::Element;
+use arraybridge_tensor::memory::source::{Owner, Source};
+use arraybridge_tensor::tensor::elements::expect_distinct;
 
 /// The stream of a call on a CUDA device.
 pub(super) type CallStream = OnceCell<Stream>;
@@ -126,9 +127,9 @@ impl<'a, 'py> Call<'a, 'py> {
         match self.stream.get() {
             Some(stream) => {
                 let opened = self.keep_until_done(given, opened);
-                Ok(Tensor::from_opened(self.py, opened)?.used_on(stream))
+                Ok(from_opened(self.py, opened)?.used_on(stream))
             }
-            None => Tensor::from_opened(self.py, opened),
+            None => from_opened(self.py, opened),
         }
     }
 
@@ -165,7 +166,7 @@ impl<'a, 'py> Call<'a, 'py> {
     ) -> std::thread::Result<Result<Bound<'py, PyAny>>> {
         let begin = || -> Result<driver::PreviousContext> {
             let _ = self.stream.set(self.stream_of(loaded, index)?);
-            driver::set_current(index)
+            Ok(driver::set_current(index)?)
         };
         let _previous = match begin() {
             Ok(previous) => previous,

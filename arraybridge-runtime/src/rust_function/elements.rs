@@ -3,9 +3,9 @@
 
 use std::cmp::Reverse;
 
+use arraybridge_tensor::prelude::Complex;
 #[cfg(feature = "half")]
-use half::{bf16, f16};
-use num_complex::Complex;
+use arraybridge_tensor::prelude::{bf16, f16};
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -16,10 +16,10 @@ use super::{Call, Usage};
 use crate::convert;
 use crate::framework::detect;
 use crate::framework::loaded;
-use crate::host::dtype::{DType, Kind};
 use crate::interpreter::containers::Container;
 use crate::interpreter::error::{Error, Result};
-use crate::memory::element::Element;
+use arraybridge_host::dtype::{DType, Kind};
+use arraybridge_tensor::memory::element::Element;
 
 /// Reads the arguments of a call, calls the function, and hands over its result.
 pub type Trampoline = for<'py> fn(&Call<'_, 'py>) -> Result<Bound<'py, PyAny>>;

@@ -1,6 +1,6 @@
 //! The memory of a call's arguments: claimed while the function runs, and kept from going away.
 //!
-//! [`claims`](crate::claims) keeps Rust functions off memory that another one writes to. They are also what
+//! [`claims`](arraybridge_tensor::claims) keeps Rust functions off memory that another one writes to. They are also what
 //! rust-numpy checks its borrows with, unless another extension came first. Then NumPy arrays are borrowed in
 //! the sense of rust-numpy as well.
 
@@ -10,15 +10,15 @@ use smallvec::SmallVec;
 
 use super::borrow_flag::{self, BorrowFlag};
 use super::{Call, Detach, Usage};
-use crate::claims::{Claim, Conflict, User, Wanted};
 use crate::convert::{self, Opened};
 use crate::framework::detect::{self, Role};
 use crate::framework::writes;
-use crate::host::dtype::DType;
 use crate::interpreter::error::{Error, Result};
 use crate::memory::numpy_array;
-use crate::memory::view::View;
-use crate::tensor::expect_bools;
+use arraybridge_host::dtype::DType;
+use arraybridge_tensor::claims::{Claim, Conflict, User, Wanted};
+use arraybridge_tensor::memory::view::View;
+use arraybridge_tensor::tensor::elements::expect_bools;
 
 /// The caller's memory that an argument is a view of.
 pub(super) struct ArgumentMemory<'py> {
@@ -186,7 +186,7 @@ impl<'a, 'py> Call<'a, 'py> {
         for ArgumentMemory { parameter, view, .. } in memory.iter().filter(|memory| memory.bools) {
             // SAFETY: the caller keeps the array, and no other function writes to what is claimed. What
             // Python code must not do is in ARCHITECTURE.md, "Assumptions about Python threads".
-            unsafe { expect_bools(view) }.map_err(|error| self.about(*parameter, error))?;
+            unsafe { expect_bools(view) }.map_err(|error| self.about(*parameter, error.into()))?;
         }
         let are_claims = match borrow_flag::are_claims_known(self.py) {
             Some(known) => known,

@@ -35,11 +35,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyString, PyType};
 use smallvec::SmallVec;
 
-use crate::claims::Claim;
 use crate::convert;
 use crate::framework::spec::Framework;
 use crate::interpreter::error::{Error, Result, add_note};
 use crate::interpreter::vectorcall::Given;
+use arraybridge_tensor::claims::Claim;
 
 use containers::Items;
 use device::CallStream;

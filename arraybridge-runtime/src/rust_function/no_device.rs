@@ -4,10 +4,10 @@ use pyo3::prelude::*;
 
 use super::Call;
 use crate::convert::Opened;
-use crate::cuda::driver;
-use crate::dlpack::LEGACY_STREAM;
 use crate::interpreter::error::Result;
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, from_opened};
+use arraybridge_tensor::cuda::driver;
+use arraybridge_tensor::dlpack::LEGACY_STREAM;
 
 /// There is none.
 pub(super) type CallStream = ();
@@ -20,11 +20,11 @@ impl<'py> Call<'_, 'py> {
 
     /// A tensor of an array's memory.
     pub(super) fn tensor_of(&self, _given: &Bound<'_, PyAny>, opened: Opened) -> Result<Tensor> {
-        Tensor::from_opened(self.py, opened)
+        from_opened(self.py, opened)
     }
 
     /// Would call the function on a CUDA device.
     pub(super) fn on_cuda(&self) -> Result<Bound<'py, PyAny>> {
-        driver::missing()
+        Ok(driver::missing()?)
     }
 }

@@ -14,9 +14,9 @@ use crate::framework::generated::MemoryType;
 use crate::framework::loaded;
 use crate::framework::spec::{DType, Framework, Memory};
 use crate::interpreter::error::{Error, Result};
-use crate::memory::element::Element;
 use crate::memory::numpy_array;
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, into_framework};
+use arraybridge_tensor::memory::element::Element;
 
 /// An array that a declared function returns: an `Array` of `ndarray`, a `DeviceArray`, or a [`Tensor`].
 ///
@@ -99,13 +99,13 @@ impl<'a, 'py> Call<'a, 'py> {
             let tensor: Tensor = array.into();
             return match self.lacks(target, tensor.dtype())? {
                 true => self.give_narrowed(&self.numpy_array(tensor)?, target, request),
-                false => tensor.into_framework(self.py, target, &request),
+                false => into_framework(tensor, self.py, target, &request),
             };
         }
         loaded::load(self.py, target)?;
         match array.into_numpy(self.py) {
             Ok(array) => Ok(array?),
-            Err(array) => array.into().into_framework(self.py, target, &request),
+            Err(array) => into_framework(array.into(), self.py, target, &request),
         }
     }
 
@@ -130,7 +130,7 @@ impl<'a, 'py> Call<'a, 'py> {
     }
 
     fn numpy_array(&self, tensor: Tensor) -> Result<Bound<'py, PyAny>> {
-        tensor.into_framework(self.py, MemoryType::Numpy.framework(), &Request::default())
+        into_framework(tensor, self.py, MemoryType::Numpy.framework(), &Request::default())
     }
 
     /// Gives an array whose dtype the target lacks, as the `narrow` of the declaration or of the context says,

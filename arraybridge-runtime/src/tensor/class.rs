@@ -9,18 +9,21 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple, PyType};
 
-use super::streams::{self, WrittenOn};
-use super::{Tensor, describe, device_name};
+use super::Tensor;
+use super::python::from_opened;
 use crate::convert::{self, Request};
-use crate::cuda::driver::borrowed_stream;
-use crate::dlpack::{LEGACY_STREAM, capsule, managed};
+use crate::dlpack::capsule;
 use crate::framework::generated::MemoryType;
-use crate::host::dtype::{DType, Kind};
-use crate::host::layout::Strides;
-use crate::interpreter::error::{Error, Failure, Result};
+use crate::interpreter::error::{Failure, Result};
 use crate::memory::cast;
-use crate::memory::source::{SharedSource, Source};
-use crate::memory::view::{Dims, View};
+use arraybridge_host::dtype::{DType, Kind};
+use arraybridge_host::layout::Strides;
+use arraybridge_tensor::cuda::driver::borrowed_stream;
+use arraybridge_tensor::dlpack::{LEGACY_STREAM, managed};
+use arraybridge_tensor::memory::source::{SharedSource, Source};
+use arraybridge_tensor::memory::view::{Dims, View};
+use arraybridge_tensor::tensor::streams::{self, WrittenOn};
+use arraybridge_tensor::tensor::{describe, device_name};
 
 /// An n-dimensional array that belongs to no framework, as Rust functions return it.
 ///
@@ -200,7 +203,7 @@ impl PyTensor {
             }
             _ => opened,
         };
-        let tensor = Tensor::from_opened(py, opened)?;
+        let tensor = from_opened(py, opened)?;
         if copy == Some(false) && (private || tensor.description().data() != before) {
             let numpy = MemoryType::Numpy.framework();
             let reason = "copy=False, but DLPack cannot describe the memory in place".into();
@@ -219,7 +222,7 @@ impl PyTensor {
         // SAFETY: `into_object` passes the stream of the tensor. The memory's owner keeps it alive, or it is
         // never destroyed.
         let stream = stream.map(|handle| unsafe { borrowed_stream(index, handle) }).transpose()?;
-        Ok(Tensor { stream, ..source.into() }.into())
+        Ok(Tensor::written_on(source, stream).into())
     }
 
     /// Export the memory by DLPack, as its specification for Python says.
@@ -425,32 +428,4 @@ pub(super) fn into_object(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, 
     let handle = stream.is_some().then(|| streams::handle(&stream));
     let capsule = source.hand_over(managed::versioned).into_pyobject(py)?;
     class.call_method1(pyo3::intern!(py, "_adopt"), (capsule, handle))
-}
-
-impl<'py> IntoPyObject<'py> for Tensor {
-    type Target = PyAny;
-    type Output = Bound<'py, PyAny>;
-    type Error = PyErr;
-
-    fn into_pyobject(self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        into_object(py, self)
-    }
-}
-
-impl<'py> IntoPyObject<'py> for &Tensor {
-    type Target = PyAny;
-    type Output = Bound<'py, PyAny>;
-    type Error = PyErr;
-
-    fn into_pyobject(self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        into_object(py, self.clone())
-    }
-}
-
-impl<'py> FromPyObject<'_, 'py> for Tensor {
-    type Error = Error;
-
-    fn extract(data: Borrowed<'_, 'py, PyAny>) -> Result<Tensor> {
-        Tensor::from_py(&data)
-    }
 }

@@ -19,13 +19,14 @@ use dlpark::tensor::TensorRef;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use super::{PyTensor, Tensor, streams};
+use super::{PyTensor, from_opened};
 use crate::convert::Opened;
 use crate::dlpack::capsule::buffer_error;
-use crate::dlpack::{self, managed};
-use crate::host::buffer::HostBuffer;
-use crate::host::layout;
-use crate::memory::source::{Owner, Source};
+use arraybridge_host::buffer::HostBuffer;
+use arraybridge_host::layout;
+use arraybridge_tensor::dlpack::{self, managed};
+use arraybridge_tensor::memory::source::{Owner, Source};
+use arraybridge_tensor::tensor::{expect_device, streams};
 
 // SAFETY: the `DLTensor` points into the object, whose extents and memory do not change while it lives.
 // Null is the handle of the legacy default stream, which every device has.
@@ -94,12 +95,12 @@ unsafe impl DlpackExchangeProducer for PyTensor {
         // the caller keeps it: a handle of our own lasts until the object exists.
         let tensor = ManuallyDrop::new(tensor);
         let view = dlpack::describe(&tensor).map_err(buffer_error)?;
-        super::expect_device(view.device()).map_err(buffer_error)?;
+        expect_device(view.device()).map_err(buffer_error)?;
         let mut owner = ManuallyDrop::new(Owner::from(ManuallyDrop::into_inner(tensor)));
         // SAFETY: by the specification the memory is valid until the tensor's deleter is called, which the
         // owner does, and may be written to unless the tensor says otherwise.
         let source = unsafe { Source::new(view, owner.share()) };
-        let made = Tensor::from_opened(py, Opened { source, private: false })
+        let made = from_opened(py, Opened { source, private: false })
             .map_err(PyErr::from)
             .and_then(|tensor| Py::new(py, PyTensor::from(tensor)));
         let owner = ManuallyDrop::into_inner(owner);

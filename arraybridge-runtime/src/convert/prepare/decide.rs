@@ -15,8 +15,8 @@ use crate::convert::trials::importer;
 use crate::framework::device::Device;
 use crate::framework::loaded::Loaded;
 use crate::framework::spec::DType;
-use crate::host::cast::Scaling;
 use crate::interpreter::error::{Error, Failure, Result};
+use arraybridge_host::cast::Scaling;
 
 /// Makes the plan for what is known of an array, or of memory that no framework's array describes.
 pub(in crate::convert) fn decide<'a, 'py>(

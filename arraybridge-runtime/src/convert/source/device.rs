@@ -8,14 +8,15 @@ use super::reader::Reader;
 use crate::convert::class::class_of;
 use crate::convert::plan::{Access, Facts, Why};
 use crate::convert::slot::{Described, Opened};
-use crate::cuda::driver;
-use crate::dlpack::{LEGACY_STREAM, capsule};
+use crate::dlpack::capsule;
 use crate::framework::detect::Class;
 use crate::framework::device::{self as places, Device};
 use crate::framework::shape;
 use crate::framework::spec::{DType, Framework, Strides};
 use crate::interpreter::error::{Failure, Result, attempt};
-use crate::memory::view::{Dims, layout_of};
+use arraybridge_tensor::cuda::driver;
+use arraybridge_tensor::dlpack::LEGACY_STREAM;
+use arraybridge_tensor::memory::view::{Dims, layout_of};
 
 /// The place of memory, and the stream on which it is used there.
 #[derive(Clone, Copy)]

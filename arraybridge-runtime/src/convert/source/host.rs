@@ -22,8 +22,8 @@ use crate::interpreter::error::{Failure, Result, attempt};
 use crate::memory::buffer;
 use crate::memory::cast;
 use crate::memory::numpy_array;
-use crate::memory::source::{Owner, Slot as MemorySlot, Source};
-use crate::memory::view::View;
+use arraybridge_tensor::memory::source::{Owner, Slot as MemorySlot, Source};
+use arraybridge_tensor::memory::view::View;
 
 impl<'py> Reader<'py> {
     /// Opens the host memory of an array.
@@ -188,7 +188,7 @@ impl<'py> Reader<'py> {
         slot: &mut Slot,
     ) -> Option<()> {
         let exchange = self.describing(class)?;
-        let owner = Owner::Object(self.owner(data)?);
+        let owner: Owner = self.owner(data)?.into();
         // SAFETY: the table is that of the array's class, and what the framework says owns the memory
         // keeps it alive. The framework has no read-only arrays.
         unsafe { exchange.describe(data, owner, &mut slot.memory) }.ok()
@@ -212,7 +212,7 @@ impl<'py> Reader<'py> {
         match self.owner(data) {
             None => exported,
             // SAFETY: what the framework says owns the memory of the array keeps it alive.
-            Some(owner) if class.own => unsafe { exported.with_owner(Owner::Object(owner)) },
+            Some(owner) if class.own => unsafe { exported.with_owner(owner.into()) },
             Some(owner) => exported.with_object(owner),
         }
     }

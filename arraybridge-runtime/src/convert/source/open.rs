@@ -16,7 +16,7 @@ use crate::framework::loaded;
 use crate::framework::oom;
 use crate::framework::spec::Op;
 use crate::interpreter::error::{Error, Failure, Result, first_line};
-use crate::memory::view::View;
+use arraybridge_tensor::memory::view::View;
 
 impl<'py> Reader<'py> {
     /// Describes the host memory of an array in `slot`, if a single call can. That is tried once.

@@ -5,11 +5,12 @@ use pyo3::prelude::*;
 
 use crate::convert::import::import_publicly;
 use crate::convert::plan::Importer;
-use crate::dlpack::{capsule, managed};
+use crate::dlpack::capsule;
 use crate::framework::loaded::Loaded;
 use crate::framework::spec::{Import, Op};
 use crate::interpreter::error::{Result, attempt};
-use crate::memory::source::Source;
+use arraybridge_tensor::dlpack::managed;
+use arraybridge_tensor::memory::source::Source;
 
 /// The way in which a framework takes host memory: the quickest one that it has.
 #[inline]

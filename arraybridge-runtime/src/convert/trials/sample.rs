@@ -4,12 +4,12 @@ use pyo3::prelude::*;
 
 use crate::framework::loaded::Loaded;
 use crate::framework::spec::{DType, Framework, Strides};
-use crate::host::buffer::{ALIGNMENT, HostBuffer};
-use crate::host::cast::Scaling;
 use crate::interpreter::error::Result;
 use crate::memory::cast;
-use crate::memory::source::{Owner, Source};
-use crate::memory::view::{Dims, View};
+use arraybridge_host::buffer::{ALIGNMENT, HostBuffer};
+use arraybridge_host::cast::Scaling;
+use arraybridge_tensor::memory::source::{Owner, Source};
+use arraybridge_tensor::memory::view::{Dims, View};
 
 /// The expected look of an array that is handed over. It keeps the memory, so that no other has its
 /// address.

@@ -17,8 +17,8 @@ use crate::framework::tried::Way;
 use crate::interpreter::error::{Result, attempt};
 use crate::memory::cast;
 use crate::memory::numpy_array;
-use crate::memory::source::Source;
-use crate::memory::view::Dims;
+use arraybridge_tensor::memory::source::Source;
+use arraybridge_tensor::memory::view::Dims;
 
 /// NumPy arrays that become arrays of a framework on a device, and the way back.
 pub(in crate::convert) struct Transfer<'py> {

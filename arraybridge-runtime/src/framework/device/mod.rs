@@ -13,7 +13,7 @@ use crate::framework::loaded::Loaded;
 use crate::framework::spec::Memory;
 use crate::interpreter::fork;
 use crate::interpreter::interrupt::{self, is_interrupt};
-pub use crate::memory::view::is_host;
+pub use arraybridge_tensor::memory::view::is_host;
 
 pub use placement::Placement;
 

@@ -7,7 +7,7 @@ use numpy::{PyArrayDescr, PyArrayDescrMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-use crate::host::dtype::DType;
+use arraybridge_host::dtype::DType;
 
 /// The element type of a NumPy dtype in the machine's byte order; `None` for any other object.
 pub fn named_by(object: &Bound<'_, PyAny>) -> Option<DType> {

@@ -1,5 +1,6 @@
 //! NumPy arrays: described and made through NumPy's C structures, without calls into Python.
 
+pub mod borrows;
 mod dtype;
 mod wrap;
 
@@ -8,12 +9,11 @@ use numpy::npyffi::{self, PY_ARRAY_API, PyArrayObject_fields};
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
-use crate::host::dtype::DType;
-#[cfg(feature = "package")]
-use crate::host::overlap::Strided;
 use crate::interpreter::detached::{self, DetachedRef};
-use crate::memory::source::{Owner, Slot, Source};
-use crate::memory::view::View;
+use arraybridge_host::dtype::DType;
+use arraybridge_host::overlap::Strided;
+use arraybridge_tensor::memory::source::{Owner, Slot, Source};
+use arraybridge_tensor::memory::view::View;
 
 pub use dtype::named_by;
 pub use wrap::{own, wrap};
@@ -75,13 +75,13 @@ pub fn source(array: &Bound<'_, PyUntypedArray>) -> Result<Source, UnknownDtype>
     describe(array, &mut view)?;
     // SAFETY: the array keeps its memory alive, unless the user resizes it: see "What is assumed of Python
     // threads" in ARCHITECTURE.md.
-    Ok(unsafe { Source::new(view, Owner::Object(DetachedRef::new(array.as_any()))) })
+    Ok(unsafe { Source::new(view, DetachedRef::new(array.as_any()).into()) })
 }
 
 /// Describes a NumPy array in `slot`; `None` for the arrays that [`source`] refuses.
 #[inline]
 pub fn describe_in_slot(array: &Bound<'_, PyUntypedArray>, slot: &mut Slot) -> Option<()> {
-    let owner = Owner::Object(DetachedRef::new(array.as_any()));
+    let owner: Owner = DetachedRef::new(array.as_any()).into();
     // SAFETY: the array keeps its memory alive, unless the user resizes it: see "What is assumed of Python
     // threads" in ARCHITECTURE.md.
     unsafe { slot.describe(owner, |view| describe_in(array, view).ok_or(())) }.ok()
@@ -116,7 +116,6 @@ fn describe_in(array: &Bound<'_, PyUntypedArray>, view: &mut View) -> Option<()>
 }
 
 /// The elements of a NumPy array of any dtype.
-#[cfg(feature = "package")]
 pub fn elements<'a>(array: &'a Bound<'_, PyUntypedArray>) -> Strided<'a> {
     let (address, shape, strides) = (address(array), array.shape(), array.strides());
     Strided { address, shape, strides, size: item_size(array) }

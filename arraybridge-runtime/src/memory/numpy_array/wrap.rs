@@ -15,11 +15,11 @@ use pyo3::types::PyCapsule;
 
 use super::dtype::{builtin, descr};
 use super::{dtype_of, fields, is_described_by, plain_array};
-use crate::host::dtype::DType;
-use crate::interpreter::detached::DetachedRef;
-use crate::memory::element::Element;
-use crate::memory::source::{Outgoing, Owner};
-use crate::memory::view::View;
+use crate::interpreter::detached::{DetachedBuffer, DetachedRef};
+use arraybridge_host::dtype::DType;
+use arraybridge_tensor::memory::element::Element;
+use arraybridge_tensor::memory::source::{Foreign, Outgoing, Owner};
+use arraybridge_tensor::memory::view::View;
 
 /// Makes a NumPy array of host memory. It is read-only if the view is.
 ///
@@ -40,8 +40,10 @@ pub fn wrap<'py>(
         return Err(not_wrapped(view));
     }
     let owner = match owner {
-        Owner::Object(object) if is_this_array(py, &object, view) => {
-            let array = object.into_bound(py);
+        Owner::Foreign(object)
+            if object.get().is_some_and(|object| is_this_array(py, object, view)) =>
+        {
+            let array = object_of(py, object)?;
             if view.is_read_only() {
                 // SAFETY: it is a NumPy array, and this is the only reference to it.
                 unsafe { clear_writeable(&array) };
@@ -206,11 +208,21 @@ fn is_this_array(py: Python<'_>, object: &DetachedRef, view: &View) -> bool {
 /// The object that keeps an array's memory alive: the owner itself, or a capsule of it.
 fn base(py: Python<'_>, owner: Owner) -> PyResult<Bound<'_, PyAny>> {
     match owner {
-        Owner::Object(object) => Ok(object.into_bound(py)),
-        // These two need no box: a capsule holds one pointer, and that is what they are.
+        Owner::Foreign(foreign) => object_of(py, foreign),
+        // This needs no box: a capsule holds one pointer, and that is what it is.
         Owner::Versioned(tensor) => capsule(py, VersionedTensor(tensor)),
-        Owner::Exported(buffer) => capsule(py, buffer),
         owner => capsule(py, Box::new(owner)),
+    }
+}
+
+/// The object itself, or a capsule of what is none.
+fn object_of(py: Python<'_>, foreign: Foreign) -> PyResult<Bound<'_, PyAny>> {
+    match foreign.downcast::<DetachedRef>() {
+        Ok(object) => Ok(object.into_bound(py)),
+        Err(other) => match other.downcast::<DetachedBuffer>() {
+            Ok(buffer) => capsule(py, buffer),
+            Err(other) => capsule(py, Box::new(Owner::Foreign(other))),
+        },
     }
 }
 
@@ -255,7 +267,7 @@ mod tests {
     use dlpark::ffi::{DLDevice, DLDeviceType};
 
     use super::*;
-    use crate::memory::source::Source;
+    use arraybridge_tensor::memory::source::Source;
 
     #[test]
     fn memory_of_a_device_does_not_become_a_numpy_array() {

@@ -5,13 +5,13 @@ use std::fmt;
 use cudarc::driver::{CudaSlice, DriverError, LaunchArgs, PushKernelArg, result, sys};
 
 use crate::cuda::Stream;
-use crate::cuda::driver::checked;
-use crate::host::layout;
 use crate::interpreter::error::{Error, Result};
-use crate::memory::element::Element;
-use crate::memory::source::expect_len;
-use crate::memory::view::Dims;
 use crate::tensor::Tensor;
+use arraybridge_host::layout;
+use arraybridge_tensor::cuda::driver::checked;
+use arraybridge_tensor::memory::element::Element;
+use arraybridge_tensor::memory::source::expect_len;
+use arraybridge_tensor::memory::view::Dims;
 
 /// An owned array in CUDA memory, in row-major order, which a declared function returns.
 ///
@@ -101,7 +101,7 @@ impl<T: Element> DeviceArray<T> {
             }
             Ok(slice)
         });
-        let slice = made.map_err(|error| match error {
+        let slice = made.map_err(|error| match Error::from(error) {
             Error::DeviceMemory(text) => Error::DeviceMemory(format!(
                 "{text}; a {} array of shape {shape:?} needs {bytes} bytes",
                 T::DTYPE

@@ -13,4 +13,4 @@ mod view;
 pub use array::DeviceArray;
 pub use view::{DeviceView, DeviceViewMut};
 
-pub(crate) use view::Layout;
+pub use view::Layout;

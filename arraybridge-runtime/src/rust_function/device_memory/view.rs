@@ -6,14 +6,14 @@ use std::marker::PhantomData;
 use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{LaunchArgs, PushKernelArg};
 
-use crate::host::layout;
 use crate::interpreter::error::{Error, Result};
-use crate::memory::element::Element;
-use crate::memory::view::{Dims, View};
+use arraybridge_host::layout;
+use arraybridge_tensor::memory::element::Element;
+use arraybridge_tensor::memory::view::{Dims, View};
 
 /// The layout of a device array. Strides are in elements.
 #[derive(Clone, Debug)]
-pub(crate) struct Layout {
+pub struct Layout {
     pointer: CUdeviceptr,
     shape: Dims<usize>,
     strides: Dims<isize>,
@@ -22,7 +22,7 @@ pub(crate) struct Layout {
 
 impl Layout {
     /// The layout of described memory of a CUDA device, checked for kernels.
-    pub(crate) fn of<T: Element>(view: &View) -> Result<Layout> {
+    pub fn of<T: Element>(view: &View) -> Result<Layout> {
         if view.dtype() != T::DTYPE {
             let text = format!("expected {} elements, not {}", T::DTYPE, view.dtype());
             return Err(Error::Type(text));
@@ -45,7 +45,7 @@ impl Layout {
 macro_rules! described {
     ($view:ident) => {
         impl<'a, T: Element> $view<'a, T> {
-            pub(crate) fn new(layout: Layout) -> Self {
+            pub fn new(layout: Layout) -> Self {
                 $view { layout, memory: PhantomData }
             }
 

@@ -1,0 +1,22 @@
+//! Releases the memory that a failed attempt keeps alive.
+
+use pyo3::intern;
+use pyo3::prelude::*;
+
+use arraybridge_runtime::interpreter::interrupt::is_interrupt;
+
+/// Clears the frames of an error's traceback, which keep every local variable of the attempt alive.
+///
+/// # Errors
+///
+/// An interrupt. A frame that cannot be cleared is not a reason to fail.
+pub fn clear_frames(py: Python<'_>, error: &PyErr) -> PyResult<()> {
+    let cleared = py
+        .import(intern!(py, "arraybridge._ladder"))
+        .and_then(|module| module.call_method1(intern!(py, "clear_frames"), (error.value(py),)));
+    py.check_signals()?;
+    match cleared {
+        Err(error) if is_interrupt(py, &error) => Err(error),
+        _ => Ok(()),
+    }
+}

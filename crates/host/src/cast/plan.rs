@@ -1,0 +1,150 @@
+//! The loops that make up a cast.
+
+use std::mem::MaybeUninit;
+
+use smallvec::SmallVec;
+
+use super::element::Params;
+use super::kernel::{self, Extremes, Kernel, Losses, Rounded};
+use super::{CastError, Scaling};
+use crate::dtype::{DType, Kind};
+use crate::walk::Pointers;
+
+/// The elements of a block. Two blocks fit in the L1 cache, except of the largest elements.
+pub(super) const BLOCK: usize = 2048;
+pub(super) const MAX_ITEM_SIZE: usize = 16;
+
+/// Memory for a block of elements of any type.
+#[repr(align(64))]
+pub(super) struct Block(MaybeUninit<[u8; BLOCK * MAX_ITEM_SIZE]>);
+
+impl Block {
+    pub fn new() -> Block {
+        Block(MaybeUninit::uninit())
+    }
+
+    pub fn as_mut_ptr(&mut self) -> *mut u8 {
+        self.0.as_mut_ptr().cast()
+    }
+}
+
+/// The loops that make up a cast, which run one after the other on each block.
+pub(super) struct CastPlan {
+    pub steps: SmallVec<[Kernel; 4]>,
+    /// The search for the extremes that [`Scaling::Stretch`] needs, and the first step if that decodes its source.
+    pub extremes: Option<Extremes>,
+    pub decode: Option<Kernel>,
+    /// The search for integers with more significant bits than this.
+    pub rounded: Option<(Rounded, u32)>,
+    pub params: Params,
+    pub src_size: usize,
+    pub dst_size: usize,
+}
+
+impl CastPlan {
+    pub fn new(src: DType, dst: DType, scaling: Scaling) -> Result<CastPlan, CastError> {
+        let mut plan = CastPlan::empty(src.size(), dst.size());
+        plan.add_steps(src, dst, scaling).ok_or(CastError::Complex { from: src, to: dst })?;
+        Ok(plan)
+    }
+
+    /// A plan that writes nothing, and finds integers that a type of floats does not have; `None` if it has
+    /// all of them, or if the types are others.
+    pub fn of_rounded(src: DType, dst: DType) -> Option<CastPlan> {
+        if !dst.is_inexact() || dst.holds(src) {
+            return None;
+        }
+        let rounded = Some((kernel::rounded_of(src)?, dst.significand() as u32));
+        Some(CastPlan { rounded, ..CastPlan::empty(src.size(), 0) })
+    }
+
+    fn empty(src_size: usize, dst_size: usize) -> CastPlan {
+        CastPlan {
+            steps: SmallVec::new(),
+            extremes: None,
+            decode: None,
+            rounded: None,
+            params: Params::default(),
+            src_size,
+            dst_size,
+        }
+    }
+
+    /// Adds the loops from one type to the other; `None` if there is no such cast.
+    fn add_steps(&mut self, src: DType, dst: DType, scaling: Scaling) -> Option<()> {
+        if src == dst && src != DType::Bool {
+            self.steps.push(kernel::copy(src.size())?);
+            return Some(());
+        }
+        if src.kind() == Kind::Complex {
+            self.steps.push(kernel::from_complex(src, dst)?);
+            return Some(());
+        }
+        let mut now = src;
+        self.decode = kernel::decode(src);
+        if let Some(decode) = self.decode {
+            self.steps.push(decode);
+            now = DType::Float32;
+        }
+        if let Some((part, interleave)) = kernel::complex(dst) {
+            if now != part {
+                self.steps.push(kernel::clamp(now, part)?);
+            }
+            self.steps.push(interleave);
+        } else if let Some(encode) = kernel::encode_f32(dst).filter(|_| now == DType::Float32) {
+            self.steps.push(encode);
+        } else if let Some(encode) = kernel::encode(dst) {
+            self.steps.extend([kernel::odd(now)?, encode]);
+        } else if now != dst || now == src {
+            let step = self.scaled(now, dst, scaling)?;
+            self.steps.push(step);
+        }
+        Some(())
+    }
+
+    /// The loop between two types that processors compute with.
+    fn scaled(&mut self, src: DType, dst: DType, scaling: Scaling) -> Option<Kernel> {
+        let special = match scaling {
+            Scaling::Clamp => None,
+            Scaling::Unit => kernel::unit(src, dst),
+            Scaling::Stretch => kernel::stretch(src, dst),
+        };
+        if special.is_some() && scaling == Scaling::Stretch {
+            self.extremes = kernel::extremes_of(src);
+        }
+        special.or_else(|| kernel::clamp(src, dst))
+    }
+
+    /// Runs the steps over contiguous elements, and counts what is lost. With `stream`, the last step may bypass the
+    /// caches.
+    ///
+    /// # Safety
+    ///
+    /// The conditions of [`Kernel`], with the source of the first step and the target of the last.
+    pub unsafe fn run(&self, at: Pointers, len: usize, stream: bool) -> Losses {
+        let inner = Params { stream: false, ..self.params };
+        let params = Params { stream, ..self.params };
+        let [first, between @ .., last] = &self.steps[..] else {
+            let [step] = self.steps[..] else { return Losses::default() };
+            // SAFETY: source and target hold the elements and do not overlap.
+            return unsafe { step(at.dst, at.src, len, &params) };
+        };
+        let (mut here, mut there) = (Block::new(), Block::new());
+        let (mut here, mut there) = (here.as_mut_ptr(), there.as_mut_ptr());
+        let mut losses = Losses::default();
+        for start in (0..len).step_by(BLOCK) {
+            let count = BLOCK.min(len - start);
+            // SAFETY: source and target hold the elements and do not overlap, and a block has room for its
+            // elements in every type.
+            unsafe {
+                losses += first(here, at.src.add(start * self.src_size), count, &inner);
+                for step in between {
+                    losses += step(there, here, count, &inner);
+                    std::mem::swap(&mut here, &mut there);
+                }
+                losses += last(at.dst.add(start * self.dst_size), here, count, &params);
+            }
+        }
+        losses
+    }
+}

@@ -1,0 +1,54 @@
+//! What a language's interpreter asks of this crate, which knows no language.
+//!
+//! A crate that binds a language submits one [`Binding`] with `inventory`. A program without such a crate has none.
+
+/// What is done differently in the process of an interpreter.
+pub struct Binding {
+    /// Runs a wait for a device with the interpreter released, if this thread holds it: what is waited for may
+    /// need it.
+    pub wait: fn(&mut (dyn FnMut() + Send)),
+    /// Looks for another module of the process whose loops of casts this one can use.
+    pub find_casts: fn(),
+    /// The reason why a forked process cannot use CUDA, and the way out.
+    pub lost_cuda: &'static str,
+    /// Python's objects.
+    #[cfg(feature = "pyo3")]
+    pub python: PythonBinding,
+}
+
+/// How Python's objects are made and read.
+#[cfg(feature = "pyo3")]
+pub struct PythonBinding {
+    /// An error as an exception.
+    pub raise: fn(crate::error::Error) -> pyo3::PyErr,
+    /// A tensor of an object's memory.
+    pub tensor_of: fn(&pyo3::Bound<'_, pyo3::PyAny>) -> pyo3::PyResult<crate::tensor::Tensor>,
+    /// An object of a tensor's memory.
+    pub object_of: for<'py> fn(
+        pyo3::Python<'py>,
+        crate::tensor::Tensor,
+    ) -> pyo3::PyResult<pyo3::Bound<'py, pyo3::PyAny>>,
+}
+
+inventory::collect!(Binding);
+
+/// The binding of this process.
+pub(crate) fn get() -> Option<&'static Binding> {
+    inventory::iter::<Binding>.into_iter().next()
+}
+
+/// Waits for a device: see [`Binding::wait`].
+pub fn wait<T: Send>(wait: impl FnOnce() -> T + Send) -> T {
+    let Some(binding) = get() else { return wait() };
+    let (mut wait, mut done) = (Some(wait), None);
+    (binding.wait)(&mut || done = wait.take().map(|wait| wait()));
+    done.expect("a binding waits once")
+}
+
+/// Looks for loops of casts, if none have been found yet: see [`Binding::find_casts`].
+#[cfg(not(feature = "casts"))]
+pub(crate) fn find_casts() {
+    if let Some(binding) = get().filter(|_| !arraybridge_host::cast::table::is_joined()) {
+        (binding.find_casts)();
+    }
+}

@@ -1,0 +1,107 @@
+//! Exports: managed tensors of described memory.
+
+use dlpark::ffi::{DLManagedTensor, DLManagedTensorVersioned};
+use dlpark::{DlpackFlags, Managed, ManagedTensorBase, OpaqueContext, allocation::dynamic};
+
+use crate::memory::source::{Outgoing, Owner};
+use crate::memory::view::View;
+
+/// Memory as a versioned tensor.
+pub fn versioned(memory: Outgoing<'_>) -> Managed<DLManagedTensorVersioned> {
+    let (view, owner) = memory.into_parts();
+    let flags = if view.is_read_only() { DlpackFlags::READ_ONLY } else { DlpackFlags::empty() };
+    match owner {
+        Owner::Versioned(mut tensor) if describes(&tensor, view) => {
+            // SAFETY: the flag can only be added here, which forbids writing.
+            unsafe { *tensor.flags_mut() |= flags };
+            tensor
+        }
+        // SAFETY: the owner keeps alive what the view describes.
+        Owner::Foreign(foreign) => unsafe { foreign.versioned(view, flags) },
+        // SAFETY: as above.
+        owner => unsafe { build_for(view, flags, owner) },
+    }
+}
+
+/// Memory as a legacy tensor, which cannot say that it is read-only.
+pub fn legacy(memory: Outgoing<'_>) -> Managed<DLManagedTensor> {
+    let (view, owner) = memory.into_parts();
+    let flags = DlpackFlags::empty();
+    match owner {
+        Owner::Legacy(tensor) if describes(&tensor, view) => tensor,
+        // SAFETY: the owner keeps alive what the view describes.
+        Owner::Foreign(foreign) => unsafe { foreign.legacy(view, flags) },
+        // SAFETY: as above.
+        owner => unsafe { build_for(view, flags, owner) },
+    }
+}
+
+/// A new tensor of the memory that a view describes.
+///
+/// # Safety
+///
+/// The owner keeps alive what the view describes.
+#[inline]
+unsafe fn build_for<M: ManagedTensorBase>(
+    view: &View,
+    flags: DlpackFlags,
+    owner: Owner,
+) -> Managed<M> {
+    // SAFETY: the owner keeps alive what the view describes, as it is or in a box.
+    unsafe {
+        match owner {
+            Owner::Shared(owner) => build(view, flags, owner),
+            owner => build(view, flags, Box::new(owner)),
+        }
+    }
+}
+
+/// Returns whether an imported tensor can be passed on unchanged: the view may describe other
+/// memory than the tensor does, and from DLPack 1.2 on consumers rely on strides being there.
+fn describes<M: ManagedTensorBase>(tensor: &Managed<M>, view: &View) -> bool {
+    let raw = super::raw(tensor);
+    (raw.ndim == 0 || !raw.strides.is_null())
+        && raw.data.cast::<u8>() == view.data()
+        && raw.byte_offset == 0
+        && raw.device == view.device()
+        && raw.dtype == view.dtype().dlpack()
+        && raw.ndim as usize == view.ndim()
+}
+
+/// A new tensor of the memory that a view describes, with strides.
+///
+/// # Safety
+///
+/// The context keeps alive what the view describes.
+pub(crate) unsafe fn build<M: ManagedTensorBase, C: OpaqueContext>(
+    view: &View,
+    flags: DlpackFlags,
+    context: C,
+) -> Managed<M> {
+    let ndim = view.ndim();
+    let size = view.dtype().size() as isize;
+    // The rank comes from a framework or a checked descriptor, so it fits.
+    let allocation = dynamic::Allocation::<M>::allocate(2 * ndim)
+        .expect("two numbers per axis fit an allocation");
+    let mut tensor = allocation.initialize(context, ndim).expect("the rank fits a C int");
+    let extra = tensor.extra_mut();
+    for (axis, (n, stride)) in view.shape().iter().zip(view.strides()).enumerate() {
+        extra[axis] = *n as i64;
+        extra[ndim + axis] = (*stride / size) as i64;
+    }
+    let extra = extra.as_mut_ptr();
+    let descriptor = tensor.tensor_mut();
+    if ndim > 0 {
+        descriptor.shape = extra;
+        descriptor.strides = extra.wrapping_add(ndim);
+    }
+    descriptor.data = view.data().cast();
+    descriptor.device = view.device();
+    descriptor.dtype = view.dtype().dlpack();
+    // SAFETY: no flag claims a copy. The descriptor is that of the view, whose memory the context keeps
+    // alive, and shape and strides are in the tensor's own allocation.
+    unsafe {
+        tensor.set_flags_unchecked(flags);
+        tensor.finish()
+    }
+}

@@ -121,9 +121,9 @@ class Run:
 
     def tests(self) -> dict[str, Any]:
         """The tests with the marker, in processes beside each other where pytest-xdist is."""
-        files = ["tests/python", "tests/simulated_cuda"]
+        files = [*marked("tests/python"), "tests/simulated_cuda"]
         if importlib.util.find_spec("image_filters"):
-            files.append("examples/image-filters/tests")
+            files += marked("examples/image-filters/tests")
         beside = importlib.util.find_spec("xdist")
         return self.pytest("tests", *(["-n", "4", "--dist", "worksteal"] if beside else []), *files)
 
@@ -152,6 +152,12 @@ class Run:
             return {"error": f"{len(found['failed'])} tests failed under it"}
         # pytest's status is 0 too if every test was skipped.
         return {"state": "found nothing"} if found["passed"] else {"error": "no test ran"}
+
+
+def marked(folder: str) -> list[str]:
+    """The files with the marker. Others may need what is not there."""
+    files = sorted((ROOT / folder).rglob("test_*.py"))
+    return [str(file.relative_to(ROOT)) for file in files if "pytest.mark.gpu" in file.read_text()]
 
 
 def outcomes(text: str) -> dict[str, Any]:

@@ -98,7 +98,8 @@ def tested(monkeypatch, tmp_path):
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = gpu")
 
     def run(text, *arguments):
-        (tmp_path / "test_it.py").write_text("from pytest import mark\npytestmark = mark.gpu\n" + text)
+        marked = f"from pytest import mark\npytestmark = mark.gpu\n{text}"
+        (tmp_path / "test_it.py").write_text(marked)
         return gpu_run.Run(tmp_path).pytest("tests", *arguments, "test_it.py")
 
     return run

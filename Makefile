@@ -60,7 +60,7 @@ PYTEST := -m pytest -n 2 --dist loadfile
 
 .NOTPARALLEL:
 .PHONY: help demo demo-all pipeline gallery test test-rust test-cupy test-python test-without-shortcuts test-oldest test-newest test-free-threaded wheel wheels seventh tables gpu \
-	gpu-wheel simulated-cuda simulated-wheel simulated-calls test-simulated-gpu mutants-simulated-gpu examples consumer $(OPENHCS:%=consumer-%) upstream dask ray docs screenshots figures mutants sanitize sanitize-threads sanitize-python valgrind miri lifetime soak fuzz conformance supply-chain public-api bench authors workloads lint platforms clean
+	gpu-wheel gpu-site simulated-cuda simulated-wheel simulated-calls test-simulated-gpu mutants-simulated-gpu examples consumer $(OPENHCS:%=consumer-%) upstream dask ray docs screenshots figures mutants sanitize sanitize-threads sanitize-python valgrind miri lifetime soak fuzz conformance supply-chain public-api bench authors workloads lint platforms clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 24
@@ -248,14 +248,27 @@ test-free-threaded: $(TEST_STAMP) ## the tests of test-newest and eight threads 
 	@ARRAYBRIDGE_REQUIRE="numpy torch jax" UNSAFE_PYO3_SKIP_VERSION_CHECK=1 PYTHON_GIL=0 $(FREE_THREADED_VENV)/bin/python $(PYTEST) -q $(NEWEST_TESTS:%=tests/python/%.py)
 	@PYTHON_GIL=0 $(FREE_THREADED_VENV)/bin/python tests/soak/shared.py --seconds 30
 
-# Without a GPU, this stops before anything is installed or built. `make gpu WHEEL=PATH` takes that wheel.
+# Without a GPU, this stops before anything is installed or built. `make gpu WHEEL=PATH` takes that wheel. With
+# `GPU_PYTHON=python3`, that interpreter has the frameworks and pytest, nothing is fetched, and the wheel goes into a
+# folder of its own. ARRAYBRIDGE_EXTENSIONS names a folder with the library of tests/extension, for a machine without
+# cargo. `BUDGET=300` ends each step early enough that all take no longer than that many seconds.
+GPU_PYTHON ?=
+BUDGET ?=
+GPU_SITE := $(CURDIR)/build/gpu/site
+gpu_python = $(if $(GPU_PYTHON),PYTHONPATH=$(GPU_SITE) $(GPU_PYTHON),$(with_opencl) $(GPU_VENV)/bin/python)
+
 gpu: ## run everything that needs a GPU, and write docs/gpu-report.md
-	@$(PYTHON) tests/gpu/gpu_present.py
-	@$(MAKE) gpu-wheel $(OPENCL_ENV)
-	@$(with_opencl) $(GPU_VENV)/bin/python tests/gpu/gpu_run.py
+	@$(or $(GPU_PYTHON),$(PYTHON)) tests/gpu/gpu_present.py
+	@$(MAKE) $(if $(GPU_PYTHON),gpu-site,gpu-wheel $(OPENCL_ENV))
+	@$(gpu_python) tests/gpu/gpu_run.py $(BUDGET:%=--budget %)
 
 gpu-wheel: $(GPU_STAMP)
 	$(if $(WHEEL),@$(GPU_VENV)/bin/python $(pip_install) $(WHEEL),$(call install,$(GPU_VENV)))
+
+gpu-site:
+	$(if $(WHEEL),,$(error GPU_PYTHON needs a WHEEL that is already built))
+	@rm -rf $(GPU_SITE)
+	@$(GPU_PYTHON) -m pip install --quiet --no-index --no-deps --target $(GPU_SITE) $(WHEEL)
 
 # A simulation: PyTorch, CuPy and JAX on a CUDA whose devices are host memory. What it shows is no evidence about a
 # device. See docs/simulated-gpu.md.

@@ -12,7 +12,7 @@ import json
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
-from itertools import permutations
+from itertools import permutations, product
 from pathlib import Path
 from typing import Any
 
@@ -115,8 +115,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     options = parser.parse_args()
     found = pairs()
-    outcomes = [outcome(size, *pair, options.rounds) for size in SIZES for pair in found]
-    options.out.write_text(json.dumps(outcomes, indent=1))
+    outcomes: list[dict[str, Any]] = []
+    options.out.write_text("[]")
+    for size, pair in product(SIZES, found):
+        outcomes.append(outcome(size, *pair, options.rounds))
+        # What is there is kept if a pair ends the process.
+        options.out.write_text(json.dumps(outcomes, indent=1))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -410,7 +411,15 @@ def python(code: str, *arguments: str, env: dict[str, str] | None = None, timeou
 
 
 def built(crate: str, profile: str = "dev", build: bool = True) -> Path:
-    """Build an extension crate of this repository. Return the path of its library."""
+    """Build an extension crate of this repository. Return the path of its library.
+
+    A library in the folder ARRAYBRIDGE_EXTENSIONS is taken as it is.
+    """
+    name = Path(crate).name.replace("-", "_")
+    library = f"lib{name}" + (".dylib" if sys.platform == "darwin" else ".so")
+    given = Path(os.environ.get("ARRAYBRIDGE_EXTENSIONS", "")) / library
+    if "ARRAYBRIDGE_EXTENSIONS" in os.environ and given.exists():
+        return given
     target = ROOT / "build" / "extension"
     # The variables that maturin sets. With others, cargo would rebuild pyo3 after each build.
     environment = {
@@ -425,9 +434,7 @@ def built(crate: str, profile: str = "dev", build: bool = True) -> Path:
     command = ["cargo", "build", "--quiet", "--profile", profile]
     if build:
         subprocess.run(command, cwd=ROOT / crate, env=environment, check=True)
-    folder = target / {"dev": "debug"}.get(profile, profile)
-    name = Path(crate).name.replace("-", "_")
-    return folder / (f"lib{name}" + (".dylib" if sys.platform == "darwin" else ".so"))
+    return target / {"dev": "debug"}.get(profile, profile) / library
 
 
 def module(path: str | Path):
@@ -443,6 +450,15 @@ def module(path: str | Path):
 def extension(crate: str, profile: str = "dev", build: bool = True):
     """Build and import an extension crate of this repository."""
     return module(built(crate, profile, build))
+
+
+def tests_extension():
+    """The module of tests/extension. Skip the test if it is not there and cannot be built."""
+    import pytest
+
+    if "ARRAYBRIDGE_EXTENSIONS" not in os.environ and shutil.which("cargo") is None:
+        pytest.skip("cargo is needed to build an extension")
+    return extension("tests/extension")
 
 
 def survives(code: str, *arguments: str, env: dict[str, str] | None = None) -> str:

@@ -5,7 +5,6 @@
 
 import gc
 import os
-import shutil
 
 import bridges
 import pytest
@@ -37,9 +36,7 @@ def pytest_report_header(config):
 @pytest.fixture(scope="module")
 def ext():
     """The module of tests/extension, which is built outside the workspace."""
-    if shutil.which("cargo") is None:
-        pytest.skip("cargo is needed to build an extension")
-    return bridges.extension("tests/extension")
+    return bridges.tests_extension()
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Arrays of every framework on two CUDA devices, made and read without arraybridge.
+"""Arrays of every framework on CUDA devices, made and read without arraybridge.
 
 The tests of this folder use nothing of the simulation beside this file, so that they run on real
 devices too.

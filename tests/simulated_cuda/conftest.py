@@ -1,8 +1,13 @@
-"""The tests of this folder need two CUDA devices, simulated or real."""
+"""The tests of this folder need CUDA devices, simulated or real.
+
+Where there is one, those that need a second one are skipped: a parameter names it, or the test has
+the marker `two_devices`.
+"""
 
 import gc
 import os
 import pathlib
+import re
 
 import pytest
 
@@ -12,12 +17,18 @@ FOLDER = pathlib.Path(__file__).parent
 def why_not():
     """Why the tests cannot run here."""
     try:
-        import arrays
+        import arrays  # noqa: F401
     except Exception as error:
         if os.environ.get("SIMULATED_CUDA"):
             raise
         return f"{type(error).__name__}: {error}"
-    return None if len(arrays.GPUS) > 1 else "one device"
+    return None
+
+
+def two_devices():
+    import arrays
+
+    return len(arrays.GPUS) > 1
 
 
 WHY_NOT = why_not()
@@ -25,7 +36,17 @@ collect_ignore_glob = ["test_*.py"] if WHY_NOT else []
 
 
 def pytest_report_header(config):
-    return f"not run on two devices: {WHY_NOT}" if WHY_NOT else None
+    return f"not run on CUDA devices: {WHY_NOT}" if WHY_NOT else None
+
+
+def needs_a_second(item):
+    """Whether a test needs a second device."""
+    parameters = item.callspec.params if hasattr(item, "callspec") else {}
+    return (
+        item.get_closest_marker("two_devices")
+        or any(re.search(r"\b(torch|cupy|jax|cuda):1\b", str(each)) for each in parameters.values())
+        or any(parameters.get(name) == 1 for name in ("index", "gpu_id"))
+    )
 
 
 def pytest_collection_modifyitems(items):
@@ -33,6 +54,8 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if FOLDER in item.path.parents:
             item.add_marker(pytest.mark.gpu)
+            if needs_a_second(item) and not two_devices():
+                item.add_marker(pytest.mark.skip(reason="needs two devices"))
 
 
 def pytest_collection_finish():

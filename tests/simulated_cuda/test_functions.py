@@ -61,7 +61,7 @@ def test_eight_threads_convert_and_call_on_streams_of_their_own():
 
     def work(number):
         framework = ("torch", "cupy")[number % 2]
-        with ab.thread_stream(device=number % 2 if number < 4 else 0):
+        with ab.thread_stream(device=number % len(arrays.GPUS) if number < 4 else 0):
             index = torch.cuda.current_device()
             for trial in range(10):
                 values = VALUES + number * 100 + trial
@@ -104,6 +104,7 @@ def test_a_generator_goes_on_where_its_caller_is(source, framework):
     assert arrays.current() == before
 
 
+@pytest.mark.two_devices
 @frameworks
 def test_a_generator_is_closed_where_it_runs_and_leaves_its_device_before_it_yields(framework):
     closed = []
@@ -135,6 +136,7 @@ def test_a_generator_is_closed_where_it_runs_and_leaves_its_device_before_it_yie
     asyncio.run(all_steps(x))
 
 
+@pytest.mark.two_devices
 @frameworks
 def test_two_tasks_that_take_turns_keep_their_own_device(framework):
     seen = []

@@ -28,7 +28,7 @@ def in_use():
     gc.collect()
     arrays.finish()
     bytes_ = []
-    for index in (0, 1):
+    for index in range(len(arrays.GPUS)):
         bytes_.append(torch.cuda.memory_allocated(index))
         with cupy.cuda.Device(index):
             bytes_.append(cupy.get_default_memory_pool().used_bytes())
@@ -40,7 +40,7 @@ def in_use():
 def test_a_conversion_leaves_no_memory_behind(source, target):
     options = [{}, {"copy": True}, {"dtype": "int32"}]
     if target != "numpy":
-        options += [{"device": "cuda:0"}, {"device": "cuda:1"}]
+        options += [{"device": f"cuda:{index}"} for index in range(len(arrays.GPUS))]
 
     def convert_all():
         for option in options:

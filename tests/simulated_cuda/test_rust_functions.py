@@ -2,7 +2,6 @@
 
 import gc
 import os
-import shutil
 
 import arraybridge as ab
 import arrays
@@ -22,9 +21,7 @@ devices = pytest.mark.parametrize("index", [0, 1])
 
 @pytest.fixture(scope="module")
 def ext():
-    if shutil.which("cargo") is None:
-        pytest.skip("cargo is needed to build an extension")
-    return bridges.extension("tests/extension")
+    return bridges.tests_extension()
 
 
 @devices

@@ -52,6 +52,7 @@ def test_a_copy_is_a_snapshot_when_the_memory_of_the_source_is_used_again(source
         assert at
 
 
+@pytest.mark.two_devices
 @pytest.mark.parametrize("where", ["none", "source", "target"])
 @pytest.mark.parametrize("target", ["torch", "cupy", "jax"])
 @pytest.mark.parametrize("source", arrays.STREAM_PLACES)
@@ -97,6 +98,7 @@ def test_memory_that_a_body_borrowed_is_given_back_in_order_if_it_raises(source,
         np.testing.assert_array_equal(arrays.host(results[0]), (VALUES + 1) * 2)
 
 
+@pytest.mark.two_devices
 @pytest.mark.parametrize("source", arrays.STREAM_PLACES)
 def test_a_jax_function_has_read_what_it_borrowed_when_its_call_ends(source):
     other = arrays.GPUS[1 - int(arrays.split(source)[1])]

@@ -74,6 +74,7 @@ def test_a_thread_has_one_stream_and_the_next_thread_gets_it():
     assert others[0] in others[1:] and mine not in others
 
 
+@pytest.mark.two_devices
 def test_a_threads_stream_is_of_the_device_that_is_asked_for():
     x = {framework: arrays.make(f"{framework}:1", VALUES) for framework in ("torch", "cupy")}
     before = arrays.current()

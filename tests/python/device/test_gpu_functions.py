@@ -6,7 +6,6 @@ not been run on one.
 
 import contextlib
 import gc
-import shutil
 import threading
 
 import arraybridge as ab
@@ -27,9 +26,7 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def ext():
     need("cupy")
-    if shutil.which("cargo") is None:
-        pytest.skip("cargo is needed to build an extension")
-    return bridges.extension("tests/extension")
+    return bridges.tests_extension()
 
 
 @pytest.mark.parametrize("framework", SHARING)

@@ -7,8 +7,8 @@
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
 
-use crate::op::{Checked, Comparison, Expr, MODULE, NUMPY, Step};
-use crate::table::value::Op;
+use arraybridge_table::op::{Checked, Comparison, Expr, MODULE, NUMPY, Step};
+use arraybridge_table::Op;
 
 /// `Op { source, uses, call }`.
 pub fn expand(op: &Op) -> TokenStream {

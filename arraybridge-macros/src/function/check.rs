@@ -10,8 +10,8 @@ use super::types::{
     is_container, is_written, kind, last, leaves, rank, unraw,
 };
 use super::{Argument, Binding, Default, Kind, Method};
-use crate::keywords::is_keyword;
-use crate::table::value::Place;
+use arraybridge_table::is_keyword;
+use arraybridge_table::Place;
 
 /// Checks the function itself.
 pub fn signature(function: &ItemFn, mistakes: &mut Mistakes) {

@@ -10,7 +10,7 @@ use syn::{Attribute, Error, ImplItem, ImplItemFn, ItemFn, ItemImpl, Meta, Result
 use super::attributes::Inherited;
 use super::types::{Ungrouped, located};
 use super::{Binding, Declared, Method, attributes, expand, parse};
-use crate::table::value::Place;
+use arraybridge_table::Place;
 
 /// The attribute of a declared method.
 const ATTRIBUTE: &str = "memory_type";
@@ -29,9 +29,9 @@ pub fn declare(attribute: TokenStream, item: TokenStream) -> TokenStream {
         let error = error.into_compile_error();
         return quote!(#error #block);
     }
-    match crate::table::known() {
+    match crate::known() {
         Ok(known) => expanded(block, &known),
-        Err(problems) => problems.into_compile_errors(),
+        Err(errors) => errors,
     }
 }
 

@@ -11,7 +11,7 @@ use super::give::Give;
 use super::mistakes::Mistakes;
 use super::types::{Ungrouped, unraw};
 use super::{annotation, check, parse};
-use crate::keywords::is_keyword;
+use arraybridge_table::is_keyword;
 
 /// Expands the derive macro.
 pub fn derive(item: TokenStream) -> TokenStream {

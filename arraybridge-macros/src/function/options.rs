@@ -7,7 +7,7 @@ use syn::{Error, Expr, Ident, LitInt, LitStr, Pat, Path, Result, Token, parenthe
 
 use super::constraints::Shape;
 use super::elements::Elements;
-use crate::problems::instead;
+use arraybridge_table::instead;
 
 const NAMES: [&str; 30] = [
     "for",

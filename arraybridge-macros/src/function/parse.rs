@@ -13,9 +13,9 @@ use super::options::Options;
 use super::settings::settings;
 use super::types::{Ungrouped, inner_of_option, kind, unraw};
 use super::{Argument, Binding, Constraints, Declared, Default, Kind, Method, check, constraints};
-use crate::keywords::is_keyword;
-use crate::problems::instead;
-use crate::table::value::Place;
+use arraybridge_table::is_keyword;
+use arraybridge_table::instead;
+use arraybridge_table::Place;
 
 /// Frameworks and where their arrays live.
 type Known = [(String, Place)];

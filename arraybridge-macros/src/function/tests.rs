@@ -6,7 +6,7 @@ use super::options::Detach;
 use super::parse::read;
 use super::types::takes_python;
 use super::{Declared, Kind, Setting, annotation};
-use crate::table::value::Place;
+use arraybridge_table::Place;
 
 fn known() -> Vec<(String, Place)> {
     vec![("numpy".into(), Place::Host), ("cupy".into(), Place::Accelerator)]

@@ -6,8 +6,8 @@ use std::fmt::Display;
 use toml::Spanned;
 use toml::de::{DeArray, DeString, DeTable, DeValue};
 
-use crate::problems::{Problems, Source, instead, nearest};
-use crate::sources::EMBEDDED_LABEL;
+use crate::problems::{Problems, instead, nearest};
+use crate::sources::Source;
 
 /// A string and where it stands.
 #[derive(Clone)]
@@ -103,7 +103,7 @@ impl<'a> Section<'a> {
 
     /// Returns whether the table is one that this crate carries.
     pub fn is_embedded(&self) -> bool {
-        self.source.label == EMBEDDED_LABEL
+        self.source.is_embedded()
     }
 
     /// Returns whether a key is there, valid or not.

@@ -2,22 +2,16 @@
 
 use std::collections::HashMap;
 
-use super::raw::{Section, Text};
+use crate::document::{Section, Text};
+use crate::keywords::is_keyword;
 
-/// Keywords of Rust and Python. They cannot name a table: a variant, a static and a Python decorator
-/// have its name.
-const KEYWORDS: &[&str] = &[
-    "abstract", "and", "as", "assert", "async", "await", "become", "box", "break", "class",
-    "const", "continue", "crate", "def", "del", "do", "dyn", "elif", "else", "enum", "except",
-    "extern", "false", "final", "finally", "fn", "for", "from", "gen", "global", "if", "impl",
-    "import", "in", "is", "lambda", "let", "loop", "macro", "match", "mod", "move", "mut",
-    "nonlocal", "not", "or", "override", "pass", "priv", "pub", "raise", "ref", "return", "self",
-    "static", "struct", "super", "trait", "true", "try", "type", "typeof", "unsafe", "unsized",
-    "use", "virtual", "where", "while", "with", "yield",
+/// Keywords of Rust that Python does not have. A variant and a static have the name of a table, as a Python decorator has.
+const KEYWORDS_OF_RUST: &[&str] = &[
+    "abstract", "become", "box", "const", "crate", "do", "dyn", "enum", "extern", "false", "final", "fn", "gen", "impl", "let", "loop", "macro", "match", "mod", "move", "mut", "override", "priv", "pub", "ref", "self", "static", "struct", "super", "trait", "true", "type", "typeof", "unsafe", "unsized", "use", "virtual", "where"
 ];
 
 /// Names that the Python package uses itself: its decorators would replace them. `input` stands for the
-/// framework of the input. `tests/python/test_tables.py` compares the list with the package.
+/// framework of the input. `tests/python/tables/test_tables.py` compares the list with the package.
 const TAKEN: &[&str] = &[
     "array_geometry",
     "array_payload",
@@ -98,7 +92,7 @@ impl Names {
             );
             return section.problem(*at, message);
         }
-        if KEYWORDS.contains(&value.as_str()) {
+        if is_keyword(value) || KEYWORDS_OF_RUST.contains(&value.as_str()) {
             let message =
                 format!("`{value}` is a keyword and cannot name a table; use another name");
             return section.problem(*at, message);

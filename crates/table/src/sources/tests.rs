@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::{fs, process};
 
 use super::*;
-use crate::table;
+use crate::read;
 
 const TABLE: &str = r#"[NAME]
 title = "T"
@@ -42,32 +42,33 @@ fn list<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> OsString {
 }
 
 fn messages(files: &OsString) -> Vec<String> {
-    Sources::with(files).err().map(Problems::messages).unwrap_or_default()
+    listed(files).err().map(Problems::messages).unwrap_or_default()
 }
 
 #[test]
 fn the_variable_lists_files() {
     let [a, b] = ["first", "second"].map(|name| File::new(name, &TABLE.replace("NAME", name)));
-    let sources = Sources::with(&list([&a.0, &b.0])).ok().unwrap();
-    let frameworks = table::read(&sources.all).ok().unwrap();
+    let sources = listed(&list([&a.0, &b.0])).ok().unwrap();
+    let frameworks = read(&sources).ok().unwrap();
     let names: Vec<_> = frameworks.iter().map(|framework| &framework.name).collect();
     assert_eq!(names[names.len() - 2..], ["first", "second"]);
-    assert_eq!(sources.tracked, [a.shown(), b.shown()]);
+    let labels: Vec<_> = sources.iter().map(|source| source.label.as_str()).collect();
+    assert_eq!(labels, ["frameworks.toml", &a.shown(), &b.shown()]);
 }
 
 #[test]
 fn empty_entries_of_the_list_are_left_out() {
     let file = File::new("alone", &TABLE.replace("NAME", "alone"));
-    let sources = Sources::with(&list([&PathBuf::new(), &file.0, &PathBuf::new()])).ok().unwrap();
-    assert_eq!(sources.all.len(), 2);
-    assert_eq!(Sources::with(&OsString::new()).ok().unwrap().all.len(), 1);
+    let sources = listed(&list([&PathBuf::new(), &file.0, &PathBuf::new()])).ok().unwrap();
+    assert_eq!(sources.len(), 2);
+    assert_eq!(listed(&OsString::new()).ok().unwrap().len(), 1);
 }
 
 #[test]
 fn a_mistake_is_in_the_file_as_it_was_given() {
     let file = File::new("wrong", &TABLE.replace("NAME", "wrong").replace("title", "titel"));
-    let sources = Sources::with(&list([&file.0])).ok().unwrap();
-    let found = table::read(&sources.all).err().map(Problems::messages).unwrap_or_default();
+    let sources = listed(&list([&file.0])).ok().unwrap();
+    let found = read(&sources).err().map(Problems::messages).unwrap_or_default();
     let shown = file.shown();
     assert_eq!(found, [format!("{shown}:2:1: unknown key `titel` in [wrong]; write `title`")]);
 }

@@ -1,23 +1,23 @@
 //! Ops, with the names that are in their scope.
 
-use super::raw::{Section, Text};
-use super::value::Op;
+use crate::document::{Section, Text};
 use crate::op::{self, MODULE, NUMPY};
+use crate::value::Op;
 
-/// The names of a scope, alternatives of one place together.
-fn names(scope: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
-    let names = scope.split(", ").filter(|name| !name.is_empty());
-    [vec![MODULE], vec![NUMPY]].into_iter().chain(names.map(|name| name.split('|').collect()))
+/// The names of a scope besides the modules, alternatives of one place together.
+pub fn places(scope: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
+    let places = scope.split(", ").filter(|place| !place.is_empty());
+    places.map(|place| place.split('|').collect())
 }
 
-/// The number of values that an op is called with, besides the modules.
-pub fn arity(scope: &'static str) -> usize {
-    names(scope).count() - 2
+/// All names in a scope.
+fn names(scope: &'static str) -> Vec<&'static str> {
+    [MODULE, NUMPY].into_iter().chain(places(scope).flatten()).collect()
 }
 
 /// An op of several texts, of which the first that exists in an installed version is used.
 pub fn read(section: &Section<'_>, texts: &[Text], scope: &'static str) -> Option<Op> {
-    let known: Vec<_> = names(scope).flatten().collect();
+    let known = names(scope);
     // Not short-circuiting: every alternative's mistakes are reported.
     let checked: Vec<_> = texts.iter().map(|text| checked(section, text, &known)).collect();
     let mut preferred: Vec<_> = checked.into_iter().collect::<Option<_>>()?;
@@ -28,7 +28,7 @@ pub fn read(section: &Section<'_>, texts: &[Text], scope: &'static str) -> Optio
 
 /// Leaves one of several names in the scope of an op, which has to use that one.
 pub fn decide(section: &Section<'_>, key: &str, op: &mut Op, scope: &'static str) {
-    for pair in names(scope).filter(|names| names.len() > 1) {
+    for pair in places(scope).filter(|names| names.len() > 1) {
         let used: Vec<_> = pair.iter().copied().filter(|name| op.any_uses(name)).collect();
         let quoted =
             |names: &[&str]| names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>();
@@ -59,7 +59,7 @@ fn checked(section: &Section<'_>, text: &Text, scope: &[&'static str]) -> Option
 
 /// The op that is used where a table has none.
 pub fn default(text: &str, scope: &'static str) -> Op {
-    let scope: Vec<_> = names(scope).flatten().collect();
+    let scope = names(scope);
     let last = op::read(text, &scope).expect("the default ops are valid");
     Op { source: text.to_owned(), scope, preferred: Vec::new(), last }
 }

@@ -5,7 +5,6 @@ use std::{env, fs};
 
 use proptest::prelude::*;
 
-use super::value::{Entries, Value};
 use super::*;
 
 /// Without a mistake, on the host.
@@ -444,7 +443,7 @@ fn is_tested(framework: &Framework) -> bool {
 
 #[test]
 fn only_the_tables_of_this_crate_are_tested() {
-    let own = read(&Sources::embedded().all).unwrap_or_else(|_| panic!("a mistake"));
+    let own = read(&[embedded()]).unwrap_or_else(|_| panic!("a mistake"));
     let other = read(&[source("t.toml", HOST)]).unwrap_or_else(|_| panic!("a mistake"));
     assert!(own.iter().all(is_tested));
     assert!(!is_tested(&other[0]));
@@ -452,7 +451,7 @@ fn only_the_tables_of_this_crate_are_tested() {
 
 #[test]
 fn the_tables_of_this_crate_have_no_mistake() {
-    assert_eq!(mistakes(&Sources::embedded().all), [""; 0]);
+    assert_eq!(mistakes(&[embedded()]), [""; 0]);
 }
 
 /// The frameworks of a text without a mistake.
@@ -538,7 +537,7 @@ reasons = [{ why = "W", role = "lifted", when = "data.l" }, { why = "V", when = 
 
 #[test]
 fn the_page_of_keys_is_the_list_of_keys() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/table-keys.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/table-keys.md");
     let text = fs::read_to_string(&page).unwrap();
     let (before, rest) = text.split_once(page::START).expect("the page has a generated part");
     let (_, after) = rest.split_once(page::END).expect("the generated part ends");
@@ -547,16 +546,6 @@ fn the_page_of_keys_is_the_list_of_keys() {
         return fs::write(&page, &written).unwrap();
     }
     assert!(text == written, "ARRAYBRIDGE_BLESS=1 writes docs/table-keys.md anew");
-}
-
-#[test]
-fn known_frameworks_come_with_their_memory() {
-    let known = known().unwrap_or_else(|problems| panic!("{}", problems.messages().join("\n")));
-    let place = |name: &str| known.iter().find(|(known, _)| known == name).map(|(_, place)| *place);
-    assert_eq!(place("numpy"), Some(Place::Host));
-    assert_eq!(place("cupy"), Some(Place::Accelerator));
-    assert_eq!(place("torch"), Some(Place::Either));
-    assert_eq!(place("cupi"), None);
 }
 
 /// A line of [`HOST`] without its key, and the lines around it.

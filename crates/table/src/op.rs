@@ -21,41 +21,68 @@ pub const NUMPY: &str = "numpy";
 /// An expression. `N` is a name: as it is written, or checked to be in scope.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expr<N> {
+    /// A name.
     Name(N),
+    /// A string.
     Str(String),
+    /// A whole number.
     Int(i64),
+    /// A number with a point or an exponent.
     Float(f64),
+    /// `True` or `False`.
     Bool(bool),
+    /// `None`.
     None,
+    /// A list.
     List(Vec<Expr<N>>),
+    /// A tuple.
     Tuple(Vec<Expr<N>>),
+    /// An attribute of an object.
     Attribute(Box<Expr<N>>, String),
-    Call { callee: Box<Expr<N>>, positional: Vec<Expr<N>>, keywords: Vec<(String, Expr<N>)> },
+    /// A call.
+    Call {
+        /// The function or the method.
+        callee: Box<Expr<N>>,
+        /// The arguments without a name.
+        positional: Vec<Expr<N>>,
+        /// The others.
+        keywords: Vec<(String, Expr<N>)>,
+    },
+    /// An item of an object.
     Index(Box<Expr<N>>, Box<Expr<N>>),
+    /// A comparison of two values.
     Compare(Box<Expr<N>>, Comparison, Box<Expr<N>>),
 }
 
 /// A comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparison {
+    /// `==`
     Eq,
+    /// `!=`
     Ne,
+    /// `<`
     Lt,
+    /// `<=`
     Le,
+    /// `>`
     Gt,
+    /// `>=`
     Ge,
 }
 
 /// A step on the way from a module to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step<'a> {
+    /// An attribute.
     Attribute(&'a str),
+    /// An item of a dict.
     Item(&'a str),
 }
 
 /// A mistake at a byte offset of an op's text.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Fault {
+pub(crate) struct Fault {
     pub at: usize,
     pub message: String,
 }
@@ -64,7 +91,7 @@ pub struct Fault {
 pub type Checked = Expr<&'static str>;
 
 /// Parses one op and resolves its names.
-pub fn read(text: &str, scope: &[&'static str]) -> Result<Checked, Vec<Fault>> {
+pub(crate) fn read(text: &str, scope: &[&'static str]) -> Result<Checked, Vec<Fault>> {
     let parsed = parse::parse(text).map_err(|fault| vec![fault])?;
     check::check(parsed, scope)
 }

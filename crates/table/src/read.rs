@@ -3,12 +3,14 @@
 //! Every mistake is reported; reading does not stop at the first. It goes on without the value, and what lacks one
 //! never gets past [`Problems::gate`](crate::problems::Problems::gate).
 
-use super::names::{Names, camel, dotted, is_name, qualified};
-use super::ops;
-use super::raw::{NumberOrName, Section, Text};
-use super::schema::{DEVICE_TYPE, DTYPE, FRAMEWORK, Key, Left, STANDARD, Table, Type, Word, Words};
-use super::value::{Entries, Framework, Place, Value};
+use crate::document::{NumberOrName, Section, Text};
+use crate::names::{Names, camel, dotted, is_name, qualified};
 use crate::problems::instead;
+use crate::schema::{
+    Absent, DEVICE_TYPE, DTYPE, FRAMEWORK, Key, STANDARD, Table, Type, Word, Words,
+};
+use crate::scope;
+use crate::value::{Entries, Framework, Place, Value};
 
 /// NumPy's own limit.
 const MOST_AXES: i64 = 64;
@@ -44,7 +46,7 @@ impl Reader<'_> {
     fn table(&mut self, section: &Section<'_>, of: &'static Table) -> Entries {
         let mut entries = Entries { of, values: Vec::new() };
         for key in of.keys {
-            if let Left::Required(_) = key.default {
+            if let Absent::Required(_) = key.absent {
                 let example = key.example().replace("{name}", self.name);
                 section.require(key.name, example.replace("{Name}", &camel(self.name)));
             }
@@ -57,7 +59,7 @@ impl Reader<'_> {
             }
         }
         (of.rule)(self, section, &mut entries);
-        section.finish(&of.names());
+        section.finish(&of.written().map(|key| key.name).collect::<Vec<_>>());
         entries
     }
 
@@ -76,7 +78,7 @@ impl Reader<'_> {
 
     fn value(&mut self, section: &Section<'_>, key: &'static Key) -> Option<Value> {
         let name = key.name;
-        if matches!(key.default, Left::Derived) {
+        if matches!(key.absent, Absent::Derived) {
             return None;
         }
         Some(match key.of {
@@ -91,15 +93,15 @@ impl Reader<'_> {
             Type::Bytes => bytes(section, name)?,
             Type::Axes => axes(section, name)?,
             Type::Op(scope) => {
-                let mut op = ops::read(section, &section.alternatives(name)?, scope)?;
-                ops::decide(section, name, &mut op, scope);
+                let mut op = scope::read(section, &section.alternatives(name)?, scope)?;
+                scope::decide(section, name, &mut op, scope);
                 Value::Op(op)
             }
             Type::Calls(scope) => {
-                list(section.texts(name)?, |text| ops::read(section, &[text], scope).map(Value::Op))
+                list(section.texts(name)?, |text| scope::read(section, &[text], scope).map(Value::Op))
             }
             Type::ClassOps(scope) => list(section.named_alternatives(name), |(class, texts)| {
-                let op = ops::read(section, &texts, scope);
+                let op = scope::read(section, &texts, scope);
                 let class = self.names.claim_class(class, section, self.name);
                 Some(pair(Value::Text(class), Value::Op(op?)))
             }),
@@ -107,7 +109,7 @@ impl Reader<'_> {
                 let dtype = self.contained(section, &dtype);
                 Some(pair(
                     Value::Word(&DTYPE, dtype?),
-                    Value::Op(ops::read(section, &texts, scope)?),
+                    Value::Op(scope::read(section, &texts, scope)?),
                 ))
             }),
             Type::Word(words) => Value::Word(words, word(section, &section.text(name)?, words)?),
@@ -126,12 +128,13 @@ impl Reader<'_> {
                 let [module, other] = names;
                 Some(pair(module, other))
             }),
-            Type::Table(of) => Value::Table(self.table(&section.section(name)?, of)),
             Type::Tables(of) => {
                 list(section.sections(name), |section| Some(Value::Table(self.table(&section, of))))
             }
-            Type::Unbuilt(of) => Value::Table(self.table(&section.section(name)?, of)),
-            Type::Rust(_) | Type::Other => return None,
+            Type::Table(of) | Type::Unbuilt(of) => {
+                Value::Table(self.table(&section.section(name)?, of))
+            }
+            Type::Variant | Type::Other => return None,
         })
     }
 
@@ -199,15 +202,14 @@ pub fn empty(of: &'static Table) -> Entries {
 
 /// The value of a key that is not there. What is required or computed comes from elsewhere.
 fn default(key: &Key) -> Option<Value> {
-    match (key.default, key.of) {
-        (Left::Is(text), Type::Op(scope)) => Some(Value::Op(ops::default(text, scope))),
-        (Left::Is(text), Type::Word(words)) => {
-            let found = words.all.iter().find(|word| word.word == text);
-            found.map(|word| Value::Word(words, word))
+    match (key.absent, key.of) {
+        (Absent::Is(text), Type::Op(scope)) => Some(Value::Op(scope::default(text, scope))),
+        (Absent::Is(text), Type::Word(words)) => {
+            words.find(text).map(|word| Value::Word(words, word))
         }
-        (Left::Is(text), Type::Flag) => text.parse().ok().map(Value::Flag),
-        (Left::Is(text), Type::Bytes) => text.parse().ok().map(Value::Bytes),
-        (Left::Is(_), Type::Axes) => Some(Value::Axes(0, MOST_AXES as usize)),
+        (Absent::Is(text), Type::Flag) => text.parse().ok().map(Value::Flag),
+        (Absent::Is(text), Type::Bytes) => text.parse().ok().map(Value::Bytes),
+        (Absent::Is(_), Type::Axes) => Some(Value::Axes(0, MOST_AXES as usize)),
         (_, Type::DTypes | Type::SomeDTypes | Type::Without) => Some(Value::Set(Vec::new())),
         _ => None,
     }
@@ -232,7 +234,7 @@ fn pair(first: Value, second: Value) -> Value {
 
 /// The word that a text is.
 fn word(section: &Section<'_>, text: &Text, words: &Words) -> Option<&'static Word> {
-    let found = words.all.iter().find(|word| word.word == text.value);
+    let found = words.find(&text.value);
     if found.is_none() {
         let (what, written) = (words.what.trim_end_matches('s'), &text.value);
         let instead = instead(written, words.what, &words.words());

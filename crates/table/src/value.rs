@@ -1,24 +1,32 @@
-//! Values of keys, as the expansion needs them.
+//! The values of keys, once they are read and checked.
 
-use super::schema::{Table, Word, Words};
 use crate::op::Checked;
+use crate::schema::{Table, Word, Words};
 
 /// The value of a key.
 pub enum Value {
+    /// Text, or the name of something.
     Text(String),
+    /// `true` or `false`.
     Flag(bool),
+    /// A number of bytes.
     Bytes(usize),
+    /// The least and the greatest number of axes.
     Axes(usize, usize),
+    /// An op.
     Op(Op),
     /// A variant of the enum of some words.
     Word(&'static Words, &'static Word),
     /// Dtypes.
     Set(Vec<&'static Word>),
+    /// Several values.
     List(Vec<Value>),
+    /// A name, and what belongs to it.
     Pair(Box<(Value, Value)>),
+    /// A table.
     Table(Entries),
-    /// An expression of Rust.
-    Rust(String),
+    /// The variant of the framework in the enum of all frameworks.
+    Variant(String),
 }
 
 /// An op: one or more alternatives, of which the first that exists is used.
@@ -35,22 +43,30 @@ pub struct Op {
 
 /// The values of a table, in the order of its keys.
 pub struct Entries {
+    /// The table that they are the values of.
     pub of: &'static Table,
+    /// The values of its keys; `None` where a key has none.
     pub values: Vec<Option<Value>>,
 }
 
 /// One framework.
 pub struct Framework {
+    /// The name of its table.
     pub name: String,
+    /// Its variant in the enum of all frameworks: `Torch`.
     pub variant: String,
+    /// The values of its table.
     pub entries: Entries,
 }
 
 /// The place where a framework's arrays live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
+    /// In host memory only.
     Host,
+    /// In the memory of accelerators only.
     Accelerator,
+    /// In both.
     Either,
 }
 
@@ -78,7 +94,7 @@ impl Entries {
     }
 
     /// Gives a key its value.
-    pub fn set(&mut self, key: &str, value: Value) {
+    pub(crate) fn set(&mut self, key: &str, value: Value) {
         self.values[self.of.place(key)] = Some(value);
     }
 

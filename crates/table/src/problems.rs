@@ -1,31 +1,11 @@
-//! Mistakes in a table: collected over a whole build, then reported together.
+//! Mistakes in tables: collected while these are read, then reported together.
 
 use std::cell::RefCell;
 use std::fmt::Display;
 
-use proc_macro2::TokenStream;
-use quote::quote;
+use crate::sources::Source;
 
-/// A file of tables.
-pub struct Source {
-    /// Its name in messages.
-    pub label: String,
-    /// Its text.
-    pub text: String,
-}
-
-impl Source {
-    /// `label:LINE:COLUMN` of a byte offset, both counted from one.
-    fn locate(&self, at: usize) -> String {
-        let before = self.text.get(..at).unwrap_or(&self.text);
-        let line = before.matches('\n').count() + 1;
-        let start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        let column = before[start..].chars().count() + 1;
-        format!("{}:{line}:{column}", self.label)
-    }
-}
-
-/// The mistakes found so far. [`Problems::gate`] is the only way to a result.
+/// The mistakes that were found in tables.
 #[must_use]
 #[derive(Default)]
 pub struct Problems(RefCell<Vec<Problem>>);
@@ -38,13 +18,13 @@ struct Problem {
 
 impl Problems {
     /// Notes a mistake at a byte offset of a source.
-    pub fn add(&self, source: &Source, at: usize, message: impl Display) {
+    pub(crate) fn add(&self, source: &Source, at: usize, message: impl Display) {
         let text = format!("{}: {message}", source.locate(at));
         self.0.borrow_mut().push(Problem { label: source.label.clone(), at, text });
     }
 
     /// Notes a mistake that is not in a table.
-    pub fn add_outside(&self, message: impl Display) {
+    pub(crate) fn add_outside(&self, message: impl Display) {
         let problem = Problem { label: String::new(), at: 0, text: message.to_string() };
         self.0.borrow_mut().push(problem);
     }
@@ -57,7 +37,7 @@ impl Problems {
     }
 
     /// The value if nothing was noted.
-    pub fn gate<T>(self, value: T) -> Result<T, Problems> {
+    pub(crate) fn gate<T>(self, value: T) -> Result<T, Problems> {
         if self.0.borrow().is_empty() { Ok(value) } else { Err(self) }
     }
 
@@ -66,12 +46,6 @@ impl Problems {
         let mut problems = self.0.into_inner();
         problems.sort_by(|a, b| (&a.label, a.at).cmp(&(&b.label, b.at)));
         problems.into_iter().map(|problem| problem.text).collect()
-    }
-
-    /// One `compile_error!` per message, so that one build shows them all.
-    pub fn into_compile_errors(self) -> TokenStream {
-        let messages = self.messages();
-        quote!(#(::core::compile_error!(#messages);)*)
     }
 }
 
@@ -84,7 +58,7 @@ pub fn instead(word: &str, what: &str, known: &[&str]) -> String {
 }
 
 /// The known word that an unknown one is probably meant to be.
-pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let near = known
         .iter()
         .map(|candidate| (distance(word, candidate), *candidate))

@@ -1,8 +1,8 @@
 //! The page of all keys, `docs/table-keys.md`.
 
-use super::schema::*;
+use crate::schema::*;
 
-pub const START: &str = "<!-- keys: written by the tests of arraybridge-macros -->\n";
+pub const START: &str = "<!-- keys: written by the tests of arraybridge-table -->\n";
 pub const END: &str = "<!-- /keys -->";
 
 /// Every table of keys, and every list of words.
@@ -49,14 +49,14 @@ fn row(key: &Key) -> Option<String> {
         Type::Modules => ("{ module = module }".to_owned(), "none"),
         Type::Table(_) | Type::Unbuilt(_) | Type::Other => ("table".to_owned(), ""),
         Type::Tables(_) => ("[table]".to_owned(), "none"),
-        Type::Rust(_) => return None,
+        Type::Variant => return None,
     };
-    let default = match key.default {
-        Left::Absent => none.to_owned(),
-        Left::Is(value) => format!("`{value}`"),
-        Left::Computed(words) => words.to_owned(),
-        Left::Required(_) => "required".to_owned(),
-        Left::Derived => return None,
+    let default = match key.absent {
+        Absent::Nothing => none.to_owned(),
+        Absent::Is(value) => format!("`{value}`"),
+        Absent::Computed(words) => words.to_owned(),
+        Absent::Required(_) => "required".to_owned(),
+        Absent::Derived => return None,
     };
     Some(format!("| `{}` | {kind} | {default} | {} |\n", key.name, text(key.doc)))
 }

@@ -1,11 +1,11 @@
 //! Rules beyond the values of single keys, and the fields that no key has.
 
-use super::names::camel;
-use super::ops;
-use super::raw::Section;
-use super::read::{self, Reader};
-use super::schema::{DEVICE_TYPE, DEVICES, EXPORT, Word};
-use super::value::{Entries, Place, Value};
+use crate::document::Section;
+use crate::names::camel;
+use crate::read::{self, Reader};
+use crate::schema::{DEVICE_TYPE, DEVICES, EXPORT, HANDOVER, Word};
+use crate::scope;
+use crate::value::{Entries, Place, Value};
 
 /// Checks a table, and fills in what is derived from it.
 pub type Rule = fn(&Reader<'_>, &Section<'_>, &mut Entries);
@@ -15,7 +15,7 @@ pub fn none(_: &Reader<'_>, _: &Section<'_>, _: &mut Entries) {}
 
 pub fn framework(reader: &Reader<'_>, section: &Section<'_>, table: &mut Entries) {
     let name = reader.name;
-    table.set("memory_type", Value::Rust(format!("super::MemoryType::{}", camel(name))));
+    table.set("memory_type", Value::Variant(camel(name)));
     table.set("name", Value::Text(name.to_owned()));
     table.set("is_tested", Value::Flag(section.is_embedded()));
     let module = table.text("module").unwrap_or(name).to_owned();
@@ -44,18 +44,11 @@ fn takes_arrays(section: &Section<'_>, table: &Entries) -> bool {
 }
 
 /// The dtype object of a name.
-fn dtype(section: &Section<'_>, table: &mut Entries) {
-    match table.op("dtype") {
-        None => table.set(
-            "dtype",
-            Value::Rust("::arraybridge_runtime::__private::op::ATTRIBUTE_OF_NAME".into()),
-        ),
-        Some(op) if op.all_use("name") => {}
-        Some(_) => {
-            let message =
-                "the op does not use `name`, so every dtype would be the same; write op(name)";
-            section.problem(section.key_at("dtype"), message);
-        }
+fn dtype(section: &Section<'_>, table: &Entries) {
+    if table.op("dtype").is_some_and(|op| !op.all_use("name")) {
+        let message =
+            "the op does not use `name`, so every dtype would be the same; write op(name)";
+        section.problem(section.key_at("dtype"), message);
     }
 }
 
@@ -112,7 +105,7 @@ pub fn export(reader: &Reader<'_>, section: &Section<'_>, table: &mut Entries) {
 
 /// The op for a framework of before DLPack 1.0, which does not know `max_version`.
 fn unversioned(export: &mut Entries) {
-    let op = ops::default("data.__dlpack__(stream = stream)", "data, stream");
+    let op = scope::default("data.__dlpack__(stream = stream)", "data, stream");
     export.set("unversioned", Value::Op(op));
 }
 
@@ -124,12 +117,12 @@ pub fn import(reader: &Reader<'_>, section: &Section<'_>, table: &mut Entries) {
     }
     let uses = |name| table.op("op").is_some_and(|op| op.any_uses(name));
     let handover = match (uses("capsule"), uses("array")) {
-        (true, _) => "Capsule",
-        (_, true) => "Array",
-        _ => "Object",
+        (true, _) => "capsule",
+        (_, true) => "array",
+        _ => "data",
     };
     table.set("uses_dtype", Value::Flag(uses("dtype")));
-    if handover == "Array" && reader.place != Some(Place::Host) {
+    if handover == "array" && reader.place != Some(Place::Host) {
         let message = "the op takes a NumPy array, which is in host memory; write \
                        memory = \"host\", or take `data` or `capsule`";
         section.problem(section.key_at("op"), message);
@@ -139,8 +132,9 @@ pub fn import(reader: &Reader<'_>, section: &Section<'_>, table: &mut Entries) {
                        is taken; remove one of them";
         section.problem(section.key_at("writable_only"), message);
     }
-    let handover = format!("::arraybridge_runtime::__private::Handover::{handover}");
-    table.set("handover", Value::Rust(handover));
+    if let Some(handover) = HANDOVER.find(handover) {
+        table.set("handover", Value::Word(&HANDOVER, handover));
+    }
     if !section.has("devices") {
         // The host, and CUDA's devices.
         let count = if reader.place == Some(Place::Host) { 1 } else { 2 };

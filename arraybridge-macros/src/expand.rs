@@ -136,3 +136,5 @@ fn memory_type(frameworks: &[Framework]) -> TokenStream {
     }
 }
 
+#[cfg(test)]
+mod tests;

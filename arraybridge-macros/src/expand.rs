@@ -7,11 +7,10 @@ mod framework;
 mod op;
 mod schema;
 
+use arraybridge_table::{Framework, Source, VARIABLE};
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
 use syn::Ident;
-
-use arraybridge_table::{Framework, Source, VARIABLE};
 
 /// The structs, the enum, the statics, the converters and the texts.
 pub fn expand(frameworks: &[Framework], sources: &[Source]) -> TokenStream {

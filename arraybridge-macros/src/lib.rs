@@ -217,9 +217,8 @@ mod tests {
     #[test]
     fn known_frameworks_come_with_their_memory() {
         let known = known().unwrap();
-        let place = |name: &str| {
-            known.iter().find(|(known, _)| known == name).map(|(_, place)| *place)
-        };
+        let place =
+            |name: &str| known.iter().find(|(known, _)| known == name).map(|(_, place)| *place);
         assert_eq!(place("numpy"), Some(Place::Host));
         assert_eq!(place("cupy"), Some(Place::Accelerator));
         assert_eq!(place("torch"), Some(Place::Either));

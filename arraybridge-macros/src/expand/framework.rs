@@ -2,13 +2,13 @@
 
 use std::str::FromStr;
 
+use arraybridge_table::schema::{DTYPE, Type, Word, Words};
+use arraybridge_table::{Entries, Framework, Value};
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
 
 use super::schema::{field, is_optional};
 use super::{constant, op, title};
-use arraybridge_table::schema::{DTYPE, Type, Word, Words};
-use arraybridge_table::{Entries, Framework, Value};
 
 /// `pub static NAME: Framework = ..;`
 pub fn expand(framework: &Framework) -> TokenStream {

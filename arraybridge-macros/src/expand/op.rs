@@ -4,11 +4,10 @@
 //! read each time (`module.config.jax_enable_x64`); only the object that has it is cached. So are the
 //! items of a dict (`module.f.__globals__["a"]`), but not the values of attributes behind an item.
 
+use arraybridge_table::Op;
+use arraybridge_table::op::{Checked, Comparison, Expr, MODULE, NUMPY, Step};
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
-
-use arraybridge_table::op::{Checked, Comparison, Expr, MODULE, NUMPY, Step};
-use arraybridge_table::Op;
 
 /// `Op { source, uses, call }`.
 pub fn expand(op: &Op) -> TokenStream {

@@ -1,10 +1,10 @@
 //! The structs and the enums that the statics are made of.
 
+use arraybridge_table::schema::{Absent, ENUMS, Key, TABLES, Table, Type, Words};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote};
 
 use super::framework::rust;
-use arraybridge_table::schema::{Absent, ENUMS, Key, TABLES, Table, Type, Words};
 
 const PRIVATE: &str = "::arraybridge_runtime::__private::";
 

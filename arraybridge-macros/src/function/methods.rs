@@ -1,6 +1,7 @@
 //! `#[memory_methods]`: declared methods of a class. They leave the block of `#[pymethods]`, whose macro would
 //! not know their arguments.
 
+use arraybridge_table::Place;
 use proc_macro2::{Group, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::spanned::Spanned;
@@ -10,7 +11,6 @@ use syn::{Attribute, Error, ImplItem, ImplItemFn, ItemFn, ItemImpl, Meta, Result
 use super::attributes::Inherited;
 use super::types::{Ungrouped, located};
 use super::{Binding, Declared, Method, attributes, expand, parse};
-use arraybridge_table::Place;
 
 /// The attribute of a declared method.
 const ATTRIBUTE: &str = "memory_type";

@@ -13,7 +13,8 @@ pub fn keys() -> String {
 }
 
 fn keys_of(table: &Table) -> String {
-    let entries: Vec<_> = table.written().map(|each| format!("{:?}: {}", each.name, key(each))).collect();
+    let entries: Vec<_> =
+        table.written().map(|each| format!("{:?}: {}", each.name, key(each))).collect();
     format!("{{{}}}", entries.join(", "))
 }
 

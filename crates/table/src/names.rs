@@ -7,7 +7,10 @@ use crate::keywords::is_keyword;
 
 /// Keywords of Rust that Python does not have. A variant and a static have the name of a table, as a Python decorator has.
 const KEYWORDS_OF_RUST: &[&str] = &[
-    "abstract", "become", "box", "const", "crate", "do", "dyn", "enum", "extern", "false", "final", "fn", "gen", "impl", "let", "loop", "macro", "match", "mod", "move", "mut", "override", "priv", "pub", "ref", "self", "static", "struct", "super", "trait", "true", "type", "typeof", "unsafe", "unsized", "use", "virtual", "where"
+    "abstract", "become", "box", "const", "crate", "do", "dyn", "enum", "extern", "false", "final",
+    "fn", "gen", "impl", "let", "loop", "macro", "match", "mod", "move", "mut", "override", "priv",
+    "pub", "ref", "self", "static", "struct", "super", "trait", "true", "type", "typeof", "unsafe",
+    "unsized", "use", "virtual", "where",
 ];
 
 /// Names that the Python package uses itself: its decorators would replace them. `input` stands for the

@@ -97,9 +97,9 @@ impl Reader<'_> {
                 scope::decide(section, name, &mut op, scope);
                 Value::Op(op)
             }
-            Type::Calls(scope) => {
-                list(section.texts(name)?, |text| scope::read(section, &[text], scope).map(Value::Op))
-            }
+            Type::Calls(scope) => list(section.texts(name)?, |text| {
+                scope::read(section, &[text], scope).map(Value::Op)
+            }),
             Type::ClassOps(scope) => list(section.named_alternatives(name), |(class, texts)| {
                 let op = scope::read(section, &texts, scope);
                 let class = self.names.claim_class(class, section, self.name);

@@ -789,9 +789,10 @@ impl Type {
     /// The names in the scope of an op besides the modules; `None` if the values are no ops.
     pub fn scope(self) -> Option<&'static str> {
         match self {
-            Type::Op(scope) | Type::Calls(scope) | Type::ClassOps(scope) | Type::DTypeOps(scope) => {
-                Some(scope)
-            }
+            Type::Op(scope)
+            | Type::Calls(scope)
+            | Type::ClassOps(scope)
+            | Type::DTypeOps(scope) => Some(scope),
             _ => None,
         }
     }

@@ -201,7 +201,7 @@ fn an_op_that_would_overflow_the_stack_is_refused() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(4000))]
+    #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
     fn no_text_makes_the_parser_panic(text in "\\PC{0,40}") {

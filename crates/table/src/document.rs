@@ -143,8 +143,7 @@ impl<'a> Section<'a> {
 
     /// A list of strings.
     pub fn texts(&self, key: &'static str) -> Option<Vec<Text>> {
-        let value = self.value(key)?;
-        self.texts_of(key, value)
+        self.list(key, "a list of strings", |value| self.text_of(key, value))
     }
 
     /// A string, or a list of at least one string.
@@ -170,26 +169,15 @@ impl<'a> Section<'a> {
 
     /// A list of whole numbers.
     pub fn integers(&self, key: &'static str) -> Option<Vec<(i64, usize)>> {
-        let value = self.value(key)?;
-        match value.get_ref() {
-            DeValue::Array(array) => {
-                array.iter().map(|value| self.integer_of(key, value)).collect()
-            }
-            other => self.wrong_type(key, value, other, "a list of whole numbers"),
-        }
+        self.list(key, "a list of whole numbers", |value| self.integer_of(key, value))
     }
 
     /// A list of whole numbers and names.
     pub fn numbers_and_names(&self, key: &'static str) -> Option<Vec<NumberOrName>> {
-        let value = self.value(key)?;
-        let element = |value: &'a Spanned<DeValue<'a>>| match value.get_ref() {
+        self.list(key, "a list of names or numbers", |value| match value.get_ref() {
             DeValue::String(_) => self.text_of(key, value).map(NumberOrName::Name),
             _ => self.integer_of(key, value).map(|(number, at)| NumberOrName::Number(number, at)),
-        };
-        match value.get_ref() {
-            DeValue::Array(array) => array.iter().map(element).collect(),
-            other => self.wrong_type(key, value, other, "a list of names or numbers"),
-        }
+        })
     }
 
     /// A table inside this one, called `[outer.key]`.
@@ -201,18 +189,12 @@ impl<'a> Section<'a> {
 
     /// A list of tables.
     pub fn sections(&self, key: &'static str) -> Vec<Section<'a>> {
-        let Some(value) = self.value(key) else { return Vec::new() };
         let name = format!("`{key}` of {}", self.name);
-        match value.get_ref() {
-            DeValue::Array(array) => array
-                .iter()
-                .filter_map(|value| self.section_of(name.clone(), key, value.span().start, value))
-                .collect(),
-            other => {
-                let expected = "a list of tables: [{ .. }]";
-                self.wrong_type(key, value, other, expected).unwrap_or_default()
-            }
-        }
+        let sections = self.list(key, "a list of tables: [{ .. }]", |value| {
+            Some(self.section_of(name.clone(), key, value.span().start, value))
+        });
+        // Those that are tables are read, whatever the others are.
+        sections.into_iter().flatten().flatten().collect()
     }
 
     /// A table of strings whose keys are free.
@@ -278,10 +260,17 @@ impl<'a> Section<'a> {
         }
     }
 
-    fn texts_of(&self, key: &str, value: &'a Spanned<DeValue<'a>>) -> Option<Vec<Text>> {
+    /// A list, of which each element is read in the same way.
+    fn list<T>(
+        &self,
+        key: &'static str,
+        expected: &str,
+        read: impl Fn(&'a Spanned<DeValue<'a>>) -> Option<T>,
+    ) -> Option<Vec<T>> {
+        let value = self.value(key)?;
         match value.get_ref() {
-            DeValue::Array(array) => self.elements(key, array),
-            other => self.wrong_type(key, value, other, "a list of strings"),
+            DeValue::Array(array) => elements(array, read),
+            other => self.wrong_type(key, value, other, expected),
         }
     }
 
@@ -292,15 +281,9 @@ impl<'a> Section<'a> {
                 self.problem(value.span().start, format_args!("`{key}` is empty; write an op"));
                 None
             }
-            DeValue::Array(array) => self.elements(key, array),
+            DeValue::Array(array) => elements(array, |value| self.text_of(key, value)),
             other => self.wrong_type(key, value, other, "an op in a string"),
         }
-    }
-
-    fn elements(&self, key: &str, array: &'a DeArray<'a>) -> Option<Vec<Text>> {
-        // Not short-circuiting: every element of a wrong type is reported.
-        let texts: Vec<_> = array.iter().map(|value| self.text_of(key, value)).collect();
-        texts.into_iter().collect()
     }
 
     fn integer_of(&self, key: &str, value: &'a Spanned<DeValue<'a>>) -> Option<(i64, usize)> {
@@ -347,4 +330,13 @@ impl<'a> Section<'a> {
         self.problem(value.span().start, message);
         None
     }
+}
+
+/// The elements of a list. Every one that is of a wrong type is reported.
+fn elements<'a, T>(
+    array: &'a DeArray<'a>,
+    read: impl Fn(&'a Spanned<DeValue<'a>>) -> Option<T>,
+) -> Option<Vec<T>> {
+    let read: Vec<_> = array.iter().map(read).collect();
+    read.into_iter().collect()
 }

@@ -121,6 +121,14 @@ mistakes! {
     a_guard_without_when: HOST, r#", when = "data.lazy""# => "", [
         r#"t.toml:7:11: `guards` of [x] has no `when`; add when = "op(data)""#,
     ];
+    a_guard_that_is_no_table_beside_one_with_a_mistake: HOST, "guards = [" => "guards = [3, { why = \"eager\" }, ", [
+        "t.toml:7:11: `guards` of [x] is of type integer; write a table",
+        r#"t.toml:7:14: `guards` of [x] has no `when`; add when = "op(data)""#,
+    ];
+    two_numbers_of_the_wrong_type: HOST, "guards" => "ndim = [\"a\", 1.5]\nguards", [
+        "t.toml:7:9: `ndim` is of type string; write a whole number",
+        "t.toml:7:14: `ndim` is of type float; write a whole number",
+    ];
     a_misspelt_role: HOST, r#"why = "lazy""# => r#"why = "lazy", role = "gradeint""#, [
         "t.toml:7:34: unknown role `gradeint`; write `gradient`",
     ];

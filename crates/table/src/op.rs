@@ -9,8 +9,9 @@
 //! args    = positional..., NAME "=" op ...
 //! ```
 
-mod check;
 mod parse;
+
+use crate::problems::instead;
 
 /// The name of the framework's module, in scope everywhere.
 pub const MODULE: &str = "module";
@@ -18,11 +19,11 @@ pub const MODULE: &str = "module";
 /// The name of NumPy's module, in scope everywhere.
 pub const NUMPY: &str = "numpy";
 
-/// An expression. `N` is a name: as it is written, or checked to be in scope.
+/// An expression.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Expr<N> {
+pub enum Expr {
     /// A name.
-    Name(N),
+    Name(Name),
     /// A string.
     Str(String),
     /// A whole number.
@@ -34,24 +35,24 @@ pub enum Expr<N> {
     /// `None`.
     None,
     /// A list.
-    List(Vec<Expr<N>>),
+    List(Vec<Expr>),
     /// A tuple.
-    Tuple(Vec<Expr<N>>),
+    Tuple(Vec<Expr>),
     /// An attribute of an object.
-    Attribute(Box<Expr<N>>, String),
+    Attribute(Box<Expr>, String),
     /// A call.
     Call {
         /// The function or the method.
-        callee: Box<Expr<N>>,
+        callee: Box<Expr>,
         /// The arguments without a name.
-        positional: Vec<Expr<N>>,
+        positional: Vec<Expr>,
         /// The others.
-        keywords: Vec<(String, Expr<N>)>,
+        keywords: Vec<(String, Expr)>,
     },
     /// An item of an object.
-    Index(Box<Expr<N>>, Box<Expr<N>>),
+    Index(Box<Expr>, Box<Expr>),
     /// A comparison of two values.
-    Compare(Box<Expr<N>>, Comparison, Box<Expr<N>>),
+    Compare(Box<Expr>, Comparison, Box<Expr>),
 }
 
 /// A comparison.
@@ -87,38 +88,68 @@ pub(crate) struct Fault {
     pub message: String,
 }
 
-/// An expression whose names are all in scope.
-pub type Checked = Expr<&'static str>;
-
-/// Parses one op and resolves its names.
-pub(crate) fn read(text: &str, scope: &[&'static str]) -> Result<Checked, Vec<Fault>> {
-    let parsed = parse::parse(text).map_err(|fault| vec![fault])?;
-    check::check(parsed, scope)
+/// A name, and its byte offset in the op.
+#[derive(Clone, Debug)]
+pub struct Name {
+    /// The name.
+    pub text: String,
+    at: usize,
 }
 
-impl Checked {
+/// The same name, wherever it stands.
+impl PartialEq for Name {
+    fn eq(&self, other: &Name) -> bool {
+        self.text == other.text
+    }
+}
+
+/// Parses one op, and reports every name that is not in scope.
+pub(crate) fn read(text: &str, scope: &[&str]) -> Result<Expr, Vec<Fault>> {
+    let parsed = parse::parse(text).map_err(|fault| vec![fault])?;
+    let unknown = |name: &&Name| !scope.contains(&name.text.as_str());
+    let faults: Vec<_> = parsed
+        .names()
+        .into_iter()
+        .filter(unknown)
+        .map(|name| {
+            let instead = match name.text.as_str() {
+                "true" => "write `True`".to_owned(),
+                "false" => "write `False`".to_owned(),
+                "null" | "none" => "write `None`".to_owned(),
+                text => instead(text, "names", scope),
+            };
+            Fault { at: name.at, message: format!("unknown name `{}`; {instead}", name.text) }
+        })
+        .collect();
+    if faults.is_empty() { Ok(parsed) } else { Err(faults) }
+}
+
+impl Expr {
+    /// The names in it, from left to right.
+    fn names(&self) -> Vec<&Name> {
+        let parts: Vec<&Expr> = match self {
+            Expr::Name(name) => return vec![name],
+            Expr::Str(_) | Expr::Int(_) | Expr::Float(_) | Expr::Bool(_) | Expr::None => vec![],
+            Expr::List(values) | Expr::Tuple(values) => values.iter().collect(),
+            Expr::Attribute(object, _) => vec![object],
+            Expr::Call { callee, positional, keywords } => {
+                let keywords = keywords.iter().map(|(_, value)| value);
+                [&**callee].into_iter().chain(positional).chain(keywords).collect()
+            }
+            Expr::Index(left, right) | Expr::Compare(left, _, right) => vec![left, right],
+        };
+        parts.into_iter().flat_map(Expr::names).collect()
+    }
+
     /// Returns whether a name occurs in it.
     pub fn uses(&self, name: &str) -> bool {
-        match self {
-            Expr::Name(found) => *found == name,
-            Expr::Str(_) | Expr::Int(_) | Expr::Float(_) | Expr::Bool(_) | Expr::None => false,
-            Expr::List(values) | Expr::Tuple(values) => values.iter().any(|value| value.uses(name)),
-            Expr::Attribute(object, _) => object.uses(name),
-            Expr::Call { callee, positional, keywords } => {
-                callee.uses(name)
-                    || positional.iter().any(|value| value.uses(name))
-                    || keywords.iter().any(|(_, value)| value.uses(name))
-            }
-            Expr::Index(left, right) | Expr::Compare(left, _, right) => {
-                left.uses(name) || right.uses(name)
-            }
-        }
+        self.names().iter().any(|found| found.text == name)
     }
 
     /// The way from the module, if the expression is a chain such as `module.a.b` or `module.a["b"]`.
     pub fn chain(&self) -> Option<Vec<Step<'_>>> {
         let (object, step) = match self {
-            Expr::Name(MODULE) => return Some(Vec::new()),
+            Expr::Name(name) if name.text == MODULE => return Some(Vec::new()),
             Expr::Attribute(object, name) => (object, Step::Attribute(name)),
             Expr::Index(object, key) => match &**key {
                 Expr::Str(key) => (object, Step::Item(key)),

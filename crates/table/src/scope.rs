@@ -48,7 +48,7 @@ pub fn decide(section: &Section<'_>, key: &str, op: &mut Op, scope: &'static str
     }
 }
 
-fn checked(section: &Section<'_>, text: &Text, scope: &[&'static str]) -> Option<op::Checked> {
+fn checked(section: &Section<'_>, text: &Text, scope: &[&'static str]) -> Option<op::Expr> {
     let report = |faults: Vec<op::Fault>| {
         for fault in faults {
             section.problem(text.place(fault.at), fault.message);

@@ -1,6 +1,6 @@
 //! The values of keys, once they are read and checked.
 
-use crate::op::Checked;
+use crate::op::Expr;
 use crate::schema::{Table, Word, Words};
 
 /// The value of a key.
@@ -36,9 +36,9 @@ pub struct Op {
     /// The names that it is called with, in order; the first is the module.
     pub scope: Vec<&'static str>,
     /// The alternatives but the last.
-    pub preferred: Vec<Checked>,
+    pub preferred: Vec<Expr>,
     /// The last alternative.
-    pub last: Checked,
+    pub last: Expr,
 }
 
 /// The values of a table, in the order of its keys.
@@ -72,7 +72,7 @@ pub enum Place {
 
 impl Op {
     /// Every alternative.
-    pub fn alternatives(&self) -> impl Iterator<Item = &Checked> {
+    pub fn alternatives(&self) -> impl Iterator<Item = &Expr> {
         self.preferred.iter().chain([&self.last])
     }
 

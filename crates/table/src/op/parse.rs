@@ -8,16 +8,8 @@ use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::{Ident, Lit, LitFloat, LitInt, Token, bracketed, parenthesized, token};
 
-use super::{Comparison, Expr, Fault};
+use super::{Comparison, Expr, Fault, Name};
 use crate::keywords::is_keyword;
-
-/// A name as it is written in an op.
-pub struct Name {
-    pub at: usize,
-    pub text: String,
-}
-
-type Parsed = Expr<Name>;
 
 /// The greatest length of an op: long enough for any op, and short enough that no op overflows the
 /// stack.
@@ -38,7 +30,7 @@ const WORDS: &[(&str, &str)] = &[
 ];
 
 /// Parses an op.
-pub fn parse(text: &str) -> Result<Parsed, Fault> {
+pub fn parse(text: &str) -> Result<Expr, Fault> {
     if text.trim().is_empty() {
         return Err(Fault { at: 0, message: "the op is empty; write a Python expression".into() });
     }
@@ -124,7 +116,7 @@ fn operator(word: &Ident) -> Option<syn::Error> {
     Some(syn::Error::new(word.span(), format!("an op has no `{text}`; {instead}")))
 }
 
-fn op(input: ParseStream<'_>) -> syn::Result<Parsed> {
+fn op(input: ParseStream<'_>) -> syn::Result<Expr> {
     let left = postfix(input)?;
     let Some(comparison) = comparison(input)? else { return Ok(left) };
     let right = postfix(input)?;
@@ -149,7 +141,7 @@ fn comparison(input: ParseStream<'_>) -> syn::Result<Option<Comparison>> {
     Ok(None)
 }
 
-fn postfix(input: ParseStream<'_>) -> syn::Result<Parsed> {
+fn postfix(input: ParseStream<'_>) -> syn::Result<Expr> {
     let mut expr = atom(input)?;
     loop {
         if input.peek(Token![.]) {
@@ -174,8 +166,8 @@ fn postfix(input: ParseStream<'_>) -> syn::Result<Parsed> {
     }
 }
 
-fn call(callee: Parsed, input: ParseStream<'_>) -> syn::Result<Parsed> {
-    let (mut positional, mut keywords) = (Vec::new(), Vec::<(String, Parsed)>::new());
+fn call(callee: Expr, input: ParseStream<'_>) -> syn::Result<Expr> {
+    let (mut positional, mut keywords) = (Vec::new(), Vec::<(String, Expr)>::new());
     while !input.is_empty() {
         if input.peek(Ident::peek_any) && input.peek2(Token![=]) && !input.peek2(Token![==]) {
             let span = input.span();
@@ -200,7 +192,7 @@ fn call(callee: Parsed, input: ParseStream<'_>) -> syn::Result<Parsed> {
 }
 
 /// Ops with commas between them, and whether the last one has a comma too.
-fn elements(input: ParseStream<'_>) -> syn::Result<(Vec<Parsed>, bool)> {
+fn elements(input: ParseStream<'_>) -> syn::Result<(Vec<Expr>, bool)> {
     let (mut values, mut comma) = (Vec::new(), false);
     while !input.is_empty() {
         values.push(op(input)?);
@@ -212,7 +204,7 @@ fn elements(input: ParseStream<'_>) -> syn::Result<(Vec<Parsed>, bool)> {
     Ok((values, comma))
 }
 
-fn atom(input: ParseStream<'_>) -> syn::Result<Parsed> {
+fn atom(input: ParseStream<'_>) -> syn::Result<Expr> {
     let inside;
     if input.peek(token::Bracket) {
         bracketed!(inside in input);
@@ -283,7 +275,7 @@ fn no_keyword(input: ParseStream<'_>) -> syn::Result<String> {
     }
 }
 
-fn literal(literal: Lit, span: Span, negative: bool) -> syn::Result<Parsed> {
+fn literal(literal: Lit, span: Span, negative: bool) -> syn::Result<Expr> {
     let other = |message: &str| Err(syn::Error::new(span, message));
     match literal {
         Lit::Str(text) if text.suffix().is_empty() && text.token().to_string().starts_with('"') => {

@@ -6,15 +6,15 @@ use super::*;
 
 const SCOPE: &[&str] = &["module", "data", "device"];
 
-fn ok(text: &str) -> Checked {
+fn ok(text: &str) -> Expr {
     read(text, SCOPE).unwrap_or_else(|faults| panic!("{faults:?}"))
 }
 
-fn name(name: &'static str) -> Checked {
-    Expr::Name(name)
+fn name(name: &str) -> Expr {
+    Expr::Name(Name { text: name.into(), at: 0 })
 }
 
-fn attribute(object: Checked, name: &str) -> Checked {
+fn attribute(object: Expr, name: &str) -> Expr {
     Expr::Attribute(Box::new(object), name.into())
 }
 

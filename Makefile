@@ -423,7 +423,7 @@ MINIMAL := build/minimal
 supply-chain: ## build with the oldest Rust and the oldest dependencies, and audit all of them
 	@$(CARGO) +$(MSRV) check --quiet --workspace --locked --target-dir build/msrv
 	@rm -rf $(MINIMAL) && mkdir -p $(MINIMAL)
-	@tar c Cargo.toml README.md LICENSE frameworks.toml arraybridge-* | tar x -C $(MINIMAL)
+	@tar c Cargo.toml README.md LICENSE frameworks.toml arraybridge-* crates | tar x -C $(MINIMAL)
 	@cd $(MINIMAL) && RUSTC_BOOTSTRAP=1 $(CARGO) -Z direct-minimal-versions generate-lockfile --quiet
 	@cd $(MINIMAL) && $(CARGO) check --quiet --workspace --locked --target-dir ../minimal-target
 	@if [ -n "$(AUDIT)" ]; then \

@@ -4,38 +4,26 @@
 //! The docstring of each function in a stub goes to a file of its own there. The module's functions get theirs from
 //! these files, so that it is written once.
 //!
-//! Mistakes in the tables are reported by `frameworks!()`. Here, what cannot be read is left out.
+//! Mistakes in the tables are reported by `frameworks!()`. The stubs then have the frameworks of this repository.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-use toml::de::{DeTable, DeValue};
+use arraybridge_table::{Framework, VARIABLE, Value, embedded, read, sources};
 
-const VARIABLE: &str = "ARRAYBRIDGE_FRAMEWORKS";
 const START: &str = "# tables";
 const END: &str = "# end of tables";
-
-/// The text about a framework in the stubs.
-struct Framework {
-    name: String,
-    title: String,
-    /// The public class of its arrays: its module and its name.
-    class: Option<(String, String)>,
-}
 
 fn main() -> io::Result<()> {
     let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
     println!("cargo::rerun-if-env-changed={VARIABLE}");
     let added = env::var_os(VARIABLE).unwrap_or_default();
-    let mut frameworks = Vec::new();
-    for file in [here.join("../arraybridge-macros/frameworks.toml")]
-        .into_iter()
-        .chain(env::split_paths(&added).filter(|path| path.is_absolute()))
-    {
+    for file in env::split_paths(&added).filter(|path| path.is_absolute()) {
         println!("cargo::rerun-if-changed={}", file.display());
-        frameworks.extend(read(&fs::read_to_string(&file).unwrap_or_default()));
     }
+    let frameworks = sources().and_then(|sources| read(&sources)).or_else(|_| read(&[embedded()]));
+    let frameworks = frameworks.unwrap_or_default();
     let package = here.join("python/arraybridge");
     for entry in fs::read_dir(&package)? {
         let path = entry?.path();
@@ -64,28 +52,6 @@ fn write_docstrings(path: &Path, out: &Path) -> io::Result<()> {
         fs::write(out.join(format!("{stem}.{name}")), docstring.trim_end())?;
     }
     Ok(())
-}
-
-/// The frameworks of a file, in its order.
-fn read(text: &str) -> Vec<Framework> {
-    let (table, _) = DeTable::parse_recoverable(text);
-    let mut entries: Vec<_> = table.get_ref().iter().collect();
-    entries.sort_by_key(|(key, _)| key.span().start);
-    let framework = |name: &str, value: &DeValue<'_>| {
-        let table = value.as_table()?;
-        let text = |key: &str| Some(table.get(key)?.get_ref().as_str()?.to_owned());
-        let module = text("module").unwrap_or_else(|| name.to_owned());
-        let classes = table.get("classes").and_then(|classes| classes.get_ref().as_array());
-        let class = classes.into_iter().flatten().find_map(|class| {
-            let class = class.get_ref().as_str()?.strip_prefix(&module)?.strip_prefix('.')?;
-            (!class.contains('.')).then(|| (module.clone(), class.to_owned()))
-        });
-        Some(Framework { name: name.to_owned(), title: text("title")?, class })
-    };
-    entries
-        .into_iter()
-        .filter_map(|(key, value)| framework(key.get_ref(), value.get_ref()))
-        .collect()
 }
 
 /// Writes one stub. What depends on the tables is between two comments.
@@ -121,9 +87,21 @@ fn template(region: &[&str]) -> String {
 /// The import of NumPy's array class, in the entry of NumPy.
 const IMPORT: &str = "from numpy import ndarray as _numpy  # type: ignore";
 
-fn filled(template: &str, Framework { name, title, class }: &Framework) -> String {
-    let title = title.replace(['"', '\\'], "'");
-    let import = match class {
+/// The public class of a framework's arrays: its module and its name.
+fn class(framework: &Framework) -> Option<(&str, &str)> {
+    let module = framework.entries.text("module")?;
+    let Some(Value::List(classes)) = framework.entries.get("classes") else { return None };
+    classes.iter().find_map(|class| {
+        let Value::Text(class) = class else { return None };
+        let class = class.strip_prefix(module)?.strip_prefix('.')?;
+        (!class.contains('.')).then_some((module, class))
+    })
+}
+
+fn filled(template: &str, framework: &Framework) -> String {
+    let name = &framework.name;
+    let title = framework.entries.text("title").unwrap_or_default().replace(['"', '\\'], "'");
+    let import = match class(framework) {
         Some((module, class)) => format!("from {module} import {class} as _{name}  # type: ignore"),
         None => format!("_{name} = Any"),
     };

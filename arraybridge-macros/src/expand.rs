@@ -5,16 +5,16 @@
 
 mod framework;
 mod op;
-pub mod schema;
+mod schema;
 
+use arraybridge_table::{Framework, Source, VARIABLE};
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
 use syn::Ident;
 
-use crate::table::value::Framework;
-
-/// The enum, the statics and the converters.
-pub fn expand(frameworks: &[Framework]) -> TokenStream {
+/// The structs, the enum, the statics, the converters and the texts.
+pub fn expand(frameworks: &[Framework], sources: &[Source]) -> TokenStream {
+    let (schema, texts) = (schema::expand(), texts(sources));
     let memory_type = memory_type(frameworks);
     let statics = frameworks.iter().map(framework::expand);
     let all: Vec<_> = frameworks.iter().map(constant).collect();
@@ -30,7 +30,9 @@ pub fn expand(frameworks: &[Framework]) -> TokenStream {
         }
     });
     quote! {
+        #schema
         #memory_type
+        #texts
 
         /// One static per table.
         pub mod statics {
@@ -38,6 +40,28 @@ pub fn expand(frameworks: &[Framework]) -> TokenStream {
         }
 
         #(#converters)*
+    }
+}
+
+/// Tokens that make the compiler rebuild when the files or the variable change.
+pub fn tracking(sources: &[Source]) -> TokenStream {
+    let files = sources.iter().filter(|source| !source.is_embedded()).map(|source| &source.label);
+    quote! {
+        const _: ::core::option::Option<&str> = ::core::option_env!(#VARIABLE);
+        #(const _: &[u8] = ::core::include_bytes!(#files);)*
+    }
+}
+
+/// The files as they are written, for tools that check a framework against its table.
+fn texts(sources: &[Source]) -> TokenStream {
+    let texts = sources.iter().map(|source| &source.text);
+    let keys = arraybridge_table::keys();
+    quote! {
+        /// The files of tables, as they are written.
+        pub const TABLES: &[&str] = &[#(#texts),*];
+
+        /// The keys that a table can have, as JSON.
+        pub const KEYS: &str = #keys;
     }
 }
 

@@ -164,11 +164,9 @@ impl Argument {
 
 /// Expands the attribute; the function itself stays as it is, mistakes or not.
 pub fn declare(attribute: TokenStream, item: TokenStream) -> TokenStream {
-    let declared = crate::table::known()
-        .map_err(|problems| problems.into_compile_errors())
-        .and_then(|known| {
-            parse::read(attribute, item.clone(), &known).map_err(|e| e.into_compile_error())
-        });
+    let declared = crate::known().and_then(|known| {
+        parse::read(attribute, item.clone(), &known).map_err(|e| e.into_compile_error())
+    });
     match declared {
         Ok(declared) => expand::expand(item, &declared),
         Err(errors) => quote!(#item #errors),

@@ -9,20 +9,12 @@
 
 mod expand;
 mod function;
-#[cfg(test)]
-#[path = "../../fuzz/src/properties/tables.rs"]
-mod fuzzed_tables;
-mod keywords;
-mod op;
-mod problems;
-mod sources;
-mod table;
 
+use arraybridge_table::{Framework, Place, Problems, Source};
 use proc_macro::TokenStream;
-use proc_macro2::TokenStream as TokenStream2;
-
-use problems::Problems;
-use sources::Sources;
+use proc_macro2::{Span, TokenStream as TokenStream2};
+use quote::quote;
+use syn::LitStr;
 
 /// Expands the tables of `frameworks.toml`, and those of the files that the environment variable
 /// `ARRAYBRIDGE_FRAMEWORKS` lists when the crate is built. The list is separated as `PATH` is: by `:`,
@@ -37,14 +29,19 @@ use sources::Sources;
 #[proc_macro]
 pub fn frameworks(input: TokenStream) -> TokenStream {
     let is_test = !input.is_empty();
-    let sources = Sources::find(input.into());
-    let tracking = sources.as_ref().map(Sources::tracking).unwrap_or_default();
-    let tokens = match sources.and_then(|sources| expansion(&sources)) {
-        Ok(tokens) => tokens,
-        Err(problems) if is_test => problems.into_compile_errors(),
-        Err(problems) => TokenStream2::from_iter([problems.into_compile_errors(), stand_in()]),
+    let sources = match is_test {
+        true => beside_the_caller(input.into()),
+        false => arraybridge_table::sources(),
     };
-    TokenStream2::from_iter([tracking, tokens]).into()
+    let tokens = sources.and_then(|sources| {
+        let (tracking, expansion) = (expand::tracking(&sources), expansion(&sources)?);
+        Ok(quote!(#tracking #expansion))
+    });
+    let tokens = tokens.unwrap_or_else(|problems| {
+        let (errors, rest) = (compile_errors(problems), (!is_test).then(stand_in));
+        quote!(#errors #rest)
+    });
+    tokens.into()
 }
 
 /// Declares a Rust function. Python calls it with arrays of any framework, and gets arrays of the
@@ -167,41 +164,64 @@ fn stand_in() -> TokenStream2 {
         )
     };
     let text = NAMED.map(table).concat();
-    let source = problems::Source { label: "the stand-in".into(), text };
-    expansion(&Sources::of(vec![source])).unwrap_or_default()
+    expansion(&[Source { label: "the stand-in".into(), text }]).unwrap_or_default()
 }
 
-fn expansion(sources: &Sources) -> Result<TokenStream2, Problems> {
-    let frameworks = table::read(&sources.all)?;
-    let schema = expand::schema::expand();
-    Ok(TokenStream2::from_iter([schema, expand::expand(&frameworks), sources.texts()]))
+/// A file beside the one that invokes the macro.
+fn beside_the_caller(input: TokenStream2) -> Result<Vec<Source>, Problems> {
+    let name: LitStr = syn::parse2(input)
+        .map_err(|_| Problems::outside("frameworks!() has an argument; remove it"))?;
+    let caller = Span::call_site().local_file().unwrap_or_default();
+    let source = Source::read(&name.value(), &caller.with_file_name(name.value()));
+    source.map(|source| vec![source]).map_err(Problems::outside)
+}
+
+fn expansion(sources: &[Source]) -> Result<TokenStream2, Problems> {
+    let frameworks = arraybridge_table::read(sources)?;
+    Ok(expand::expand(&frameworks, sources))
+}
+
+/// One `compile_error!` per mistake, so that one build shows them all.
+fn compile_errors(problems: Problems) -> TokenStream2 {
+    let messages = problems.messages();
+    quote!(#(::core::compile_error!(#messages);)*)
+}
+
+/// The names of the frameworks and where their arrays live, for macros that take a name.
+fn known() -> Result<Vec<(String, Place)>, TokenStream2> {
+    let sources = arraybridge_table::sources();
+    let frameworks = sources.and_then(|sources| arraybridge_table::read(&sources));
+    let known = |known: Framework| {
+        let place = known.entries.place().unwrap_or(Place::Either);
+        (known.name, place)
+    };
+    Ok(frameworks.map_err(compile_errors)?.into_iter().map(known).collect())
 }
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
-    use super::{fuzzed_tables, stand_in, table};
-
-    #[test]
-    fn every_table_of_the_corpus_is_read_or_refused_with_a_place() {
-        let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/corpus/tables");
-        let files: Vec<_> = fs::read_dir(corpus).expect("the corpus is there").collect();
-        assert!(!files.is_empty());
-        for file in files {
-            fuzzed_tables::check(&fs::read(file.unwrap().path()).unwrap());
-        }
-    }
+    use super::*;
 
     /// Without these, each use of them would be an error beside those of the tables.
     #[test]
     fn the_stand_in_defines_what_the_runtime_uses() {
         let tokens = stand_in().to_string();
-        let names = table::known().ok().unwrap().into_iter().map(|(name, _)| name.to_uppercase());
+        let names = known().unwrap().into_iter().map(|(name, _)| name.to_uppercase());
         let statics = names.map(|name| format!("pub static {name}"));
         let others = ["pub enum MemoryType", "MemoryType :: Numpy", "TABLES"];
         for item in statics.chain(others.map(str::to_owned)) {
             assert!(tokens.contains(&item), "{item}");
         }
+    }
+
+    #[test]
+    fn known_frameworks_come_with_their_memory() {
+        let known = known().unwrap();
+        let place =
+            |name: &str| known.iter().find(|(known, _)| known == name).map(|(_, place)| *place);
+        assert_eq!(place("numpy"), Some(Place::Host));
+        assert_eq!(place("cupy"), Some(Place::Accelerator));
+        assert_eq!(place("torch"), Some(Place::Either));
+        assert_eq!(place("cupi"), None);
     }
 }

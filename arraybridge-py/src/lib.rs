@@ -15,19 +15,6 @@ mod policy;
 mod slices;
 mod trees;
 
-// The parser of the macro `frameworks!()`, by links to its files: `add` finds what the build would find. The crate of a
-// macro has no other functions to call.
-#[allow(dead_code)]
-mod keywords;
-#[allow(dead_code)]
-mod op;
-#[allow(dead_code)]
-mod problems;
-#[allow(dead_code)]
-mod sources;
-#[allow(dead_code)]
-mod table;
-
 use arraybridge_declared::declared::{self, Declared, names};
 use arraybridge_declared::policy::{Narrow, Policy, narrow_named};
 use arraybridge_host::dtype::DType;
@@ -43,6 +30,7 @@ use arraybridge_runtime::interpreter::error::{Error, Result};
 use arraybridge_runtime::interpreter::park::rather_than_end;
 use arraybridge_runtime::memory::numpy_array::borrows;
 use arraybridge_runtime::{c_api, tensor};
+use arraybridge_table::{Problems, Source};
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
@@ -298,9 +286,9 @@ fn _publish_borrows(py: Python<'_>) -> PyResult<bool> {
 /// name, the line and the column.
 #[pyfunction]
 fn _mistakes(files: Vec<(String, String)>) -> Vec<String> {
-    let mut sources = sources::Sources::embedded().all;
-    sources.extend(files.into_iter().map(|(label, text)| problems::Source { label, text }));
-    table::read(&sources).map_or_else(problems::Problems::messages, |_| Vec::new())
+    let mut sources = vec![arraybridge_table::embedded()];
+    sources.extend(files.into_iter().map(|(label, text)| Source { label, text }));
+    arraybridge_table::read(&sources).map_or_else(Problems::messages, |_| Vec::new())
 }
 
 /// Count traces and `no_copy` blocks that were opened; those that were closed are negative.

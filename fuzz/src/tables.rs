@@ -1,16 +1,10 @@
 //! No text makes the reader of tables panic, and every mistake has a place and says what to write instead.
 
 #![no_main]
-#![allow(dead_code)]
 
-mod keywords;
-mod op;
-mod problems;
 mod properties {
     pub mod tables;
 }
-mod sources;
-mod table;
 
 use libfuzzer_sys::fuzz_target;
 

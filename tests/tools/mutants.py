@@ -28,7 +28,11 @@ SITE = ROOT / "build" / "mutants" / "site"
 SIMULATED_CUDA = ROOT / "build" / "simulated_cuda"
 ON_SIMULATION = ("-p", "plugin", "-m", "gpu")
 # The crates with Rust tests, and the options for these.
-CRATES = {"arraybridge-runtime": ["--features", "package", "--lib"], "arraybridge-macros": []}
+CRATES = {
+    "arraybridge-runtime": ["--features", "package", "--lib"],
+    "arraybridge-macros": [],
+    "arraybridge-table": [],
+}
 # A mutant may wait forever. A build on a busy machine does not take this long.
 TIMEOUT = 900
 # What pytest returns if it was used wrongly, and if there was no test to run.

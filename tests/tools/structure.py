@@ -21,6 +21,7 @@ from rust_source import Crate, Files
 ROOT = Path(__file__).resolve().parents[2]
 # The crate with rooms. The tools count its rooms one by one, and the other crates as a whole.
 RUNTIME = "arraybridge-runtime"
+CRATES = ("arraybridge-*", "crates/*")
 MANY_PARAMETERS = 5
 VAGUE = ("What", "Whether", "As", "Those")
 
@@ -41,7 +42,10 @@ class Counted(NamedTuple):
 
 def worktree(root: Path = ROOT) -> dict[str, str]:
     """The README and the sources of the crates, by their paths in the repository."""
-    files = [root / "README.md", *root.glob("arraybridge-*/src/**/*.rs")]
+    files = [
+        root / "README.md",
+        *(file for crate in CRATES for file in root.glob(f"{crate}/src/**/*.rs")),
+    ]
     # A link is not a file to take over, and git has no text for one either.
     files = sorted(file for file in files if not file.is_symlink())
     return {file.relative_to(root).as_posix(): file.read_text() for file in files}
@@ -49,7 +53,7 @@ def worktree(root: Path = ROOT) -> dict[str, str]:
 
 def revision(name: str, root: Path = ROOT) -> dict[str, str]:
     """The same of a revision of git."""
-    wanted = ["README.md", ":(glob)arraybridge-*/src/**/*.rs"]
+    wanted = ["README.md", *(f":(glob){crate}/src/**/*.rs" for crate in CRATES)]
     command = ["git", "archive", "--format=tar", name, "--", *wanted]
     packed = subprocess.run(command, cwd=root, capture_output=True, check=True).stdout
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:

@@ -2,13 +2,13 @@
 
 use std::str::FromStr;
 
+use arraybridge_table::schema::{DTYPE, Type, Word, Words};
+use arraybridge_table::{Entries, Framework, Value};
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
 
 use super::schema::{field, is_optional};
 use super::{constant, op, title};
-use crate::table::schema::{DTYPE, Word, Words};
-use crate::table::value::{Entries, Framework, Value};
 
 /// `pub static NAME: Framework = ..;`
 pub fn expand(framework: &Framework) -> TokenStream {
@@ -31,6 +31,10 @@ fn table(entries: &Entries) -> TokenStream {
             }
             Some(found) => self::value(found),
             None if is_optional(key) => quote!(::core::option::Option::None),
+            // The dtype object of a name is an attribute of the module, unless there is an op for it.
+            None if matches!(key.of, Type::Op(_)) => {
+                quote!(::arraybridge_runtime::__private::op::ATTRIBUTE_OF_NAME)
+            }
             None => quote!(&[]),
         };
         Some(quote!(#name: #value))
@@ -62,7 +66,7 @@ fn value(value: &Value) -> TokenStream {
             quote!((#first, #second))
         }
         Value::Table(entries) => table(entries),
-        Value::Rust(text) => rust(text),
+        Value::Variant(name) => rust(&format!("super::MemoryType::{name}")),
     }
 }
 

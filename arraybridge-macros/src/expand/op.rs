@@ -4,11 +4,10 @@
 //! read each time (`module.config.jax_enable_x64`); only the object that has it is cached. So are the
 //! items of a dict (`module.f.__globals__["a"]`), but not the values of attributes behind an item.
 
+use arraybridge_table::Op;
+use arraybridge_table::op::{Comparison, Expr, MODULE, NUMPY, Step};
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
-
-use crate::op::{Checked, Comparison, Expr, MODULE, NUMPY, Step};
-use crate::table::value::Op;
 
 /// `Op { source, uses, call }`.
 pub fn expand(op: &Op) -> TokenStream {
@@ -116,7 +115,7 @@ impl Body {
     }
 
     /// An expression of type `PyResult<Bound<PyAny>>`.
-    fn result(&mut self, expr: &Checked) -> TokenStream {
+    fn result(&mut self, expr: &Expr) -> TokenStream {
         match expr {
             Expr::Attribute(object, name) => {
                 let object = self.cached(object);
@@ -148,9 +147,9 @@ impl Body {
     }
 
     /// An expression of type `&Bound<PyAny>`.
-    fn reference(&mut self, expr: &Checked) -> TokenStream {
+    fn reference(&mut self, expr: &Expr) -> TokenStream {
         match expr {
-            Expr::Name(name) => ident(name),
+            Expr::Name(name) => ident(&name.text),
             Expr::Str(text) => {
                 let text = self.interned(text);
                 quote!(#text.as_any())
@@ -170,7 +169,7 @@ impl Body {
     }
 
     /// The same, looked up only once if it is a chain of attributes of the module or ends in an item.
-    fn cached(&mut self, expr: &Checked) -> TokenStream {
+    fn cached(&mut self, expr: &Expr) -> TokenStream {
         match expr.chain().as_deref() {
             Some([.., Step::Item(_)]) => self.path(expr),
             Some(chain) if chain.iter().any(|step| matches!(step, Step::Item(_))) => {
@@ -181,7 +180,7 @@ impl Body {
     }
 
     /// The same, looked up only once if it is a chain.
-    fn path(&mut self, expr: &Checked) -> TokenStream {
+    fn path(&mut self, expr: &Expr) -> TokenStream {
         match expr.chain() {
             Some(chain) if !chain.is_empty() => {
                 let steps = steps(&chain);
@@ -199,9 +198,9 @@ impl Body {
 
     fn call(
         &mut self,
-        callee: &Checked,
-        positional: &[Checked],
-        keywords: &[(String, Checked)],
+        callee: &Expr,
+        positional: &[Expr],
+        keywords: &[(String, Expr)],
     ) -> TokenStream {
         let method = match callee {
             Expr::Attribute(receiver, name) if callee.chain().is_none() => Some((receiver, name)),
@@ -222,13 +221,13 @@ impl Body {
         }
     }
 
-    fn sequence(&mut self, kind: &TokenStream, values: &[Checked]) -> TokenStream {
+    fn sequence(&mut self, kind: &TokenStream, values: &[Expr]) -> TokenStream {
         self.py = true;
         let values: Vec<_> = values.iter().map(|value| self.reference(value)).collect();
         quote!(::arraybridge_runtime::__private::op::#kind(py, [#(#values),*]))
     }
 
-    fn keywords(&mut self, keywords: &[(String, Checked)]) -> TokenStream {
+    fn keywords(&mut self, keywords: &[(String, Expr)]) -> TokenStream {
         if keywords.is_empty() {
             return quote!(::core::option::Option::None);
         }

@@ -1,11 +1,10 @@
 //! The structs and the enums that the statics are made of.
 
+use arraybridge_table::schema::{Absent, ENUMS, Key, TABLES, Table, Type, Words};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote};
 
 use super::framework::rust;
-use crate::table::ops::arity;
-use crate::table::schema::{ENUMS, Key, Left, TABLES, Table, Type, Words};
 
 const PRIVATE: &str = "::arraybridge_runtime::__private::";
 
@@ -26,7 +25,7 @@ fn structure(Table { name, title, doc, keys, .. }: &Table) -> TokenStream {
     let name = format_ident!("{name}");
     let fields = keys.iter().filter_map(|key| {
         let ((name, of), doc) = (field(key)?, key.doc);
-        let scope = scope(key.of).filter(|scope| !scope.is_empty()).map(|scope| {
+        let scope = key.of.scope().filter(|scope| !scope.is_empty()).map(|scope| {
             let scope = format!(" Scope: `{scope}`.");
             quote!(#[doc = #scope])
         });
@@ -65,25 +64,15 @@ fn enumeration(Words { name, doc, all, .. }: &Words) -> TokenStream {
 pub fn is_optional(key: &Key) -> bool {
     match key.of {
         Type::Text | Type::Name | Type::Class | Type::Op(_) | Type::Word(_) | Type::Table(_) => {
-            matches!(key.default, Left::Absent) || key.name == "unversioned"
+            matches!(key.absent, Absent::Nothing) || key.name == "unversioned"
         }
         _ => false,
     }
 }
 
-/// The names that an op is called with, besides the module.
-fn scope(of: Type) -> Option<&'static str> {
-    match of {
-        Type::Op(scope) | Type::Calls(scope) | Type::ClassOps(scope) | Type::DTypeOps(scope) => {
-            Some(scope)
-        }
-        _ => None,
-    }
-}
-
 /// The name and the type of a key's field.
 pub fn field(key: &Key) -> Option<(Ident, TokenStream)> {
-    let op = |scope| format!("{PRIVATE}Op<{}>", arity(scope));
+    let op = format!("{PRIVATE}Op<{}>", key.of.arity());
     let text = "&'static str";
     let of = match key.of {
         Type::Text | Type::Name | Type::Class => text.to_owned(),
@@ -91,10 +80,10 @@ pub fn field(key: &Key) -> Option<(Ident, TokenStream)> {
         Type::Flag => "bool".to_owned(),
         Type::Bytes => "usize".to_owned(),
         Type::Axes => "(usize, usize)".to_owned(),
-        Type::Op(scope) => op(scope),
-        Type::Calls(scope) => format!("&'static [{}]", op(scope)),
-        Type::ClassOps(scope) => format!("&'static [({text}, {})]", op(scope)),
-        Type::DTypeOps(scope) => format!("&'static [({PRIVATE}DType, {})]", op(scope)),
+        Type::Op(_) => op,
+        Type::Calls(_) => format!("&'static [{op}]"),
+        Type::ClassOps(_) => format!("&'static [({text}, {op})]"),
+        Type::DTypeOps(_) => format!("&'static [({PRIVATE}DType, {op})]"),
         Type::Word(words) => format!("{PRIVATE}{}", words.name),
         Type::SomeWords(words) => format!("&'static [{PRIVATE}{}]", words.name),
         Type::DTypes | Type::SomeDTypes => format!("{PRIVATE}DTypeSet"),
@@ -103,7 +92,7 @@ pub fn field(key: &Key) -> Option<(Ident, TokenStream)> {
         Type::Modules => format!("&'static [({text}, {text})]"),
         Type::Table(table) => format!("{PRIVATE}{}", table.name),
         Type::Tables(table) => format!("&'static [{PRIVATE}{}]", table.name),
-        Type::Rust(of) => of.to_owned(),
+        Type::Variant => "super::MemoryType".to_owned(),
         Type::Without | Type::Unbuilt(_) | Type::Other => return None,
     };
     let of = match is_optional(key) {

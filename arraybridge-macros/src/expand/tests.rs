@@ -1,31 +1,33 @@
-//! The expansion of a small file of tables, as it is kept in `tests/golden`.
+//! The expansion of a small table. `INSTA_UPDATE=always cargo test -p arraybridge-macros` writes it anew.
 
-use std::path::Path;
-use std::{env, fs};
+use arraybridge_table::read;
 
-use super::expand;
-use crate::problems::Source;
-use crate::table;
+use super::*;
 
-/// Set it to write the golden file anew.
-const BLESS: &str = "ARRAYBRIDGE_BLESS";
+const TABLE: &str = r#"[chip]
+title = "Chip"
+classes = ["chip.Array"]
+memory = "host"
+dtypes = ["float32", "uint8"]
+dtype_names = { float32 = "single" }
+guards = [{ why = "lazy", role = "gradient", when = "data.parts[0] >= -1", kinds = ["float"] }]
+to_numpy = ["module.io.read(data)", "data.get(None, order = True)"]
+import = { op = "numpy.array([array, (dtype,)])", no_dlpack = ["uint8"] }
+from_numpy = "data"
+"#;
+
+/// Items as they would be written in the runtime.
+fn written(items: &TokenStream) -> String {
+    let mut text = items.to_string();
+    for path in [":: arraybridge_runtime :: __private ::", ":: core :: option :: Option ::"] {
+        text = text.replace(path, "");
+    }
+    prettyplease::unparse(&syn::parse_file(&text).expect("the expansion is a list of items"))
+}
 
 #[test]
-fn tables_expand_to_the_golden_file() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
-    let text = fs::read_to_string(folder.join("tables.toml")).unwrap();
-    let frameworks = table::read(&[Source { label: "tables.toml".into(), text }])
-        .unwrap_or_else(|problems| panic!("{}", problems.messages().join("\n")));
-    let expanded = syn2::parse2(expand(&frameworks)).expect("the expansion is a list of items");
-    let expanded = prettyplease::unparse(&expanded);
-    let golden = folder.join("tables.rs");
-    if env::var_os(BLESS).is_some() {
-        fs::write(&golden, &expanded).unwrap();
-    }
-    let expected = fs::read_to_string(&golden).unwrap_or_default();
-    let lines = expanded.lines().zip(expected.lines()).enumerate();
-    for (number, (found, expected)) in lines {
-        assert_eq!(found, expected, "line {}; {BLESS}=1 writes the file anew", number + 1);
-    }
-    assert_eq!(expanded.lines().count(), expected.lines().count());
+fn a_table_expands_to_plain_data_and_a_function_for_each_op() {
+    let frameworks = read(&[Source { label: "t.toml".into(), text: TABLE.into() }]);
+    let frameworks = frameworks.unwrap_or_else(|found| panic!("{}", found.messages().join("\n")));
+    insta::assert_snapshot!(written(&framework::expand(&frameworks[0])));
 }

@@ -1,5 +1,6 @@
 //! The rules for what a declared function can be, and what it can take.
 
+use arraybridge_table::{Place, is_keyword};
 use syn::{Attribute, GenericParam, Ident, ItemFn, ReturnType, Type};
 
 use super::elements::Elements;
@@ -10,8 +11,6 @@ use super::types::{
     is_container, is_written, kind, last, leaves, rank, unraw,
 };
 use super::{Argument, Binding, Default, Kind, Method};
-use crate::keywords::is_keyword;
-use crate::table::value::Place;
 
 /// Checks the function itself.
 pub fn signature(function: &ItemFn, mistakes: &mut Mistakes) {

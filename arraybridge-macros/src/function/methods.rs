@@ -1,6 +1,7 @@
 //! `#[memory_methods]`: declared methods of a class. They leave the block of `#[pymethods]`, whose macro would
 //! not know their arguments.
 
+use arraybridge_table::Place;
 use proc_macro2::{Group, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::spanned::Spanned;
@@ -10,7 +11,6 @@ use syn::{Attribute, Error, ImplItem, ImplItemFn, ItemFn, ItemImpl, Meta, Result
 use super::attributes::Inherited;
 use super::types::{Ungrouped, located};
 use super::{Binding, Declared, Method, attributes, expand, parse};
-use crate::table::value::Place;
 
 /// The attribute of a declared method.
 const ATTRIBUTE: &str = "memory_type";
@@ -29,9 +29,9 @@ pub fn declare(attribute: TokenStream, item: TokenStream) -> TokenStream {
         let error = error.into_compile_error();
         return quote!(#error #block);
     }
-    match crate::table::known() {
+    match crate::known() {
         Ok(known) => expanded(block, &known),
-        Err(problems) => problems.into_compile_errors(),
+        Err(errors) => errors,
     }
 }
 

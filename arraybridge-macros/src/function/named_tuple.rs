@@ -1,5 +1,6 @@
 //! `#[derive(NamedTuple)]`: a struct that a declared function returns, as a named tuple.
 
+use arraybridge_table::is_keyword;
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::spanned::Spanned;
@@ -11,7 +12,6 @@ use super::give::Give;
 use super::mistakes::Mistakes;
 use super::types::{Ungrouped, unraw};
 use super::{annotation, check, parse};
-use crate::keywords::is_keyword;
 
 /// Expands the derive macro.
 pub fn derive(item: TokenStream) -> TokenStream {

@@ -1,5 +1,6 @@
 //! The options in the attribute's parentheses.
 
+use arraybridge_table::instead;
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
@@ -7,7 +8,6 @@ use syn::{Error, Expr, Ident, LitInt, LitStr, Pat, Path, Result, Token, parenthe
 
 use super::constraints::Shape;
 use super::elements::Elements;
-use crate::problems::instead;
 
 const NAMES: [&str; 30] = [
     "for",

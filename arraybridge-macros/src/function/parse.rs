@@ -1,5 +1,6 @@
 //! The attribute and the function, read and checked; all mistakes are reported at once.
 
+use arraybridge_table::{Place, instead, is_keyword};
 use proc_macro2::TokenStream;
 use syn::visit_mut::VisitMut;
 use syn::{
@@ -13,9 +14,6 @@ use super::options::Options;
 use super::settings::settings;
 use super::types::{Ungrouped, inner_of_option, kind, unraw};
 use super::{Argument, Binding, Constraints, Declared, Default, Kind, Method, check, constraints};
-use crate::keywords::is_keyword;
-use crate::problems::instead;
-use crate::table::value::Place;
 
 /// Frameworks and where their arrays live.
 type Known = [(String, Place)];

@@ -1,5 +1,7 @@
 //! The options that the Python decorators have as well, checked.
 
+use arraybridge_table::instead;
+use arraybridge_table::schema::DTYPE;
 use quote::ToTokens;
 use syn::spanned::Spanned;
 use syn::{Ident, LitInt};
@@ -8,8 +10,6 @@ use super::mistakes::Mistakes;
 use super::options::{Integer, Options, TileLengths};
 use super::types::{is_written, takes_slices, unraw, works_in_cuda};
 use super::{Argument, Kind, Setting};
-use crate::problems::instead;
-use crate::table::schema::DTYPE;
 
 /// The value that `dtype_conversion` may have besides an element type.
 const PRESERVE: &str = "preserve";

@@ -1,3 +1,4 @@
+use arraybridge_table::Place;
 use proc_macro2::{Delimiter, Group};
 use quote::quote;
 
@@ -6,7 +7,6 @@ use super::options::Detach;
 use super::parse::read;
 use super::types::takes_python;
 use super::{Declared, Kind, Setting, annotation};
-use crate::table::value::Place;
 
 fn known() -> Vec<(String, Place)> {
     vec![("numpy".into(), Place::Host), ("cupy".into(), Place::Accelerator)]

@@ -2,7 +2,7 @@
 //!
 //! The text takes the place of a part of a table without mistakes: its first two bytes say which.
 
-use crate::problems::{Problems, Source};
+use arraybridge_table::{Problems, Source, read};
 
 const TABLE: &str = r#"[g]
 title = "G"
@@ -24,7 +24,7 @@ pub fn check(data: &[u8]) {
     let to = (from + usize::from(*length)).min(TABLE.len());
     let text = [&TABLE[..from], text, &TABLE[to..]].concat();
     let sources = [Source { label: "t.toml".into(), text }];
-    let messages = crate::table::read(&sources).map_or_else(Problems::messages, |_| Vec::new());
+    let messages = read(&sources).map_or_else(Problems::messages, |_| Vec::new());
     for message in &messages {
         let mut parts = message.splitn(4, ':');
         assert_eq!(parts.next(), Some("t.toml"), "{message}");

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from arraybridge._tools import schema
 
-NAMES = bridges.ROOT / "arraybridge-macros/src/table/names.rs"
+NAMES = bridges.ROOT / "crates/table/src/names.rs"
 
 
 def listed(constant):

@@ -17,7 +17,7 @@ import licences  # noqa: E402
 def test_no_two_extension_modules_have_the_same_library():
     """Cargo gives such a library no hash, and takes that of another crate for it."""
     names: Counter[str] = Counter()
-    for place in ("*", "examples/*", "tests/*", "tests/benchmarks/*"):
+    for place in ("*", "crates/*", "examples/*", "tests/*", "tests/benchmarks/*"):
         for manifest in ROOT.glob(f"{place}/Cargo.toml"):
             crate = tomllib.loads(manifest.read_text())
             library = crate.get("lib", {})

@@ -31,6 +31,7 @@ TREE = {
     "arraybridge-macros/src/lib.rs": (
         "/// Those of the macro.\nfn five(a: A, b: B, c: C, d: D, e: E) {}\n"
     ),
+    "crates/table/src/lib.rs": "mod read;\n",
 }
 
 
@@ -49,6 +50,7 @@ def test_lines_and_files_are_those_of_each_room_and_crate(counted):
         2,
         1,
     )
+    assert numbers["lines of crates/table"] == 1
 
 
 def test_functions_with_many_parameters_are_counted_without_tests_and_texts(counted):

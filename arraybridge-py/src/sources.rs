@@ -1,1 +1,0 @@
-../../arraybridge-macros/src/sources.rs

@@ -35,12 +35,21 @@ impl<'py> Commitment<'py> {
             _ if let Placement::OnHost(index) = placement => Commitment::Host(index),
             _ if target.framework.device.uncommitted.is_none() => Commitment::Placed,
             _ if placement != Placement::Auto => Commitment::Placed,
+            // Nobody can tell the difference.
+            _ if target.has_one_device() => Commitment::Placed,
             Some(other) => Commitment::Beside(other.clone()),
             None => Commitment::Free,
         }
     }
 
-    /// The array, bound to its device or not. With one device alone, nobody can tell the difference.
+    /// Returns whether the array must not be bound to its device, at least at first. JAX reads the memory of
+    /// such an array as contiguous, whatever the array says of its layout.
+    #[inline]
+    pub(super) fn is_free(&self) -> bool {
+        matches!(self, Commitment::Free | Commitment::Beside(_))
+    }
+
+    /// The array, bound to its device or not.
     ///
     /// # Errors
     ///
@@ -53,7 +62,7 @@ impl<'py> Commitment<'py> {
     ) -> Result<Bound<'py, PyAny>> {
         match self {
             Commitment::Placed => Ok(array),
-            _ if target.has_one_device() => Ok(array),
+            Commitment::Host(_) if target.has_one_device() => Ok(array),
             _ => self.settle_among_devices(target, array),
         }
     }

@@ -120,7 +120,8 @@ impl<'py> Prepared<'_, 'py> {
 
     fn run_anywhere(self, current: Option<usize>) -> Result<(Bound<'py, PyAny>, usize)> {
         let Prepared { pair, plan, input, slot, missed, is_narrowed, commitment, host } = self;
-        let (run, py) = (Run { pair, plan, is_narrowed, host, current }, pair.target.py());
+        let free = commitment.is_free();
+        let (run, py) = (Run { pair, plan, is_narrowed, host, free, current }, pair.target.py());
         if missed {
             warnings::no_accelerator(py, pair.target.framework)?;
         }
@@ -160,6 +161,8 @@ struct Run<'py> {
     plan: Plan,
     is_narrowed: bool,
     host: Option<usize>,
+    /// True if the result is to be bound to no device.
+    free: bool,
     /// CUDA's current device before the first step, if it is known.
     current: Option<usize>,
 }
@@ -488,6 +491,7 @@ impl<'py> Run<'py> {
             accelerators: 0,
             casts: false,
             elsewhere: false,
+            free: self.free,
         };
         let facts = slot.facts();
         let steps = plan::landing(self.pair.source, &target, &facts, self.plan.fresh);
@@ -633,8 +637,9 @@ pub fn make_array<'py>(
     let mut slot = Slot::default();
     slot.set(opened);
     let pair = Pair { source: target.framework, target };
-    let array =
-        Run { pair, plan, is_narrowed: false, host: None, current: None }.landed(&mut slot)?;
+    let free = commitment.is_free();
+    let array = Run { pair, plan, is_narrowed: false, host: None, free, current: None }
+        .landed(&mut slot)?;
     commitment.settle(target, array)
 }
 

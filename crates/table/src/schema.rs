@@ -475,7 +475,7 @@ table! {
         /// Moves an array to a device.
         move: Op("data, device");
         /// The same memory as an array that meets arrays of any device; for what nobody placed, where there are
-        /// several devices.
+        /// several devices. It is given arrays whose memory is contiguous.
         uncommitted: Op("data");
         /// An array on the device of another one, and committed to it if that one is.
         beside: Op("data, other");

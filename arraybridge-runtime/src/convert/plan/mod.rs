@@ -11,7 +11,7 @@ mod tests;
 mod why;
 
 use crate::framework::device::Device;
-use crate::framework::spec::{DType, DTypeSet, Framework, Import};
+use crate::framework::spec::{DType, DTypeSet, Framework, Import, Strides};
 
 pub use facts::{Access, Facts};
 pub use steps::{Fallback, Importer, Plan, Route, Step, Steps};
@@ -49,6 +49,8 @@ pub struct Target {
     pub casts: bool,
     /// True if the array or its memory is on another of the framework's host devices than the result.
     pub elsewhere: bool,
+    /// True if the result is to be bound to no device, as only contiguous memory can be.
+    pub free: bool,
 }
 
 /// The wishes of the caller.
@@ -191,7 +193,8 @@ impl Case<'_> {
         if facts.swapped {
             return Some(Why::ByteOrder);
         }
-        if facts.layout > import.strides || !facts.whole_strides {
+        let strides = if target.free { Strides::Contiguous } else { import.strides };
+        if facts.layout > strides || !facts.whole_strides {
             return Some(Why::Strides);
         }
         let is_aligned = facts.alignment.is_multiple_of(import.align);

@@ -38,9 +38,19 @@ fn target(memory_type: MemoryType) -> Target {
     };
     let Framework { dtypes, not_imported, .. } = *framework;
     let importer = Importer::of(framework);
-    let (casts, elsewhere) = (false, false);
+    let (casts, elsewhere, free) = (false, false, false);
     let accelerators = 1;
-    Target { framework, dtypes, not_imported, device, importer, accelerators, casts, elsewhere }
+    Target {
+        framework,
+        dtypes,
+        not_imported,
+        device,
+        importer,
+        accelerators,
+        casts,
+        elsewhere,
+        free,
+    }
 }
 
 fn wish(copy: Option<bool>) -> Wish {

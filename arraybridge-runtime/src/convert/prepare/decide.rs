@@ -14,7 +14,7 @@ use crate::convert::trial::Trial;
 use crate::convert::trials::importer;
 use crate::framework::device::Device;
 use crate::framework::loaded::Loaded;
-use crate::framework::spec::DType;
+use crate::framework::spec::{DType, Strides};
 use crate::interpreter::error::{Error, Failure, Result};
 use arraybridge_host::cast::Scaling;
 
@@ -47,6 +47,14 @@ pub(in crate::convert) fn decide<'a, 'py>(
             Some(host) => host > 0,
             None => !target.default_is_first_host()?,
         };
+    let commitment = match (facts.device, device) {
+        // The source's device says where it goes.
+        (Device::Accelerator(_), Device::Accelerator(_)) => Commitment::Placed,
+        // Memory of another order is shared on the device that it is bound to, or not at all.
+        _ if wish.copy == Some(false) && facts.layout != Strides::Contiguous => Commitment::Placed,
+        _ => Commitment::of(target, request.placement, None),
+    };
+    holds.free = commitment.is_free();
     let plan = plan::between(source, &holds, &facts, &wish)
         .map_err(|refusal| explain_refusal(target, &facts, request, refusal))?;
     let trial = Trial { target, importer: plan.importer, device, dtype };
@@ -58,11 +66,6 @@ pub(in crate::convert) fn decide<'a, 'py>(
     }
     let missed = request.placement.is_missed(target.framework, device);
     let is_narrowed = request.cast.is_narrowing();
-    let commitment = match (facts.device, device) {
-        // The source's device says where it goes.
-        (Device::Accelerator(_), Device::Accelerator(_)) => Commitment::Placed,
-        _ => Commitment::of(target, request.placement, None),
-    };
     Ok(Prepared { pair, plan, input, slot, missed, is_narrowed, commitment, host })
 }
 
@@ -85,8 +88,18 @@ pub(in crate::convert) fn target_at(
         Device::Accelerator(_) => Importer::of(framework),
     };
     let not_imported = not_imported(target, dtype);
-    let (casts, elsewhere) = (false, false);
-    Ok(Target { framework, dtypes, not_imported, device, importer, accelerators, casts, elsewhere })
+    let (casts, elsewhere, free) = (false, false, false);
+    Ok(Target {
+        framework,
+        dtypes,
+        not_imported,
+        device,
+        importer,
+        accelerators,
+        casts,
+        elsewhere,
+        free,
+    })
 }
 
 /// Returns whether the target has the dtype of an array on an accelerator, and casts it there exactly.

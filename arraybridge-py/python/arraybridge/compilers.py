@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy
 
-from ._core import convert, explain
+from ._core import convert, explain  # type: ignore[import-not-found]
 from .exceptions import UnexpectedResultError, UnsupportedArrayError
-from .stubs import ADDED
+from .stubs import ADDED  # type: ignore[attr-defined]
 
 __all__ = ["jax_callback", "torch_op"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from ._gradients import _numpy_dtype
+from ._graphs.described import numpy_dtype
 from .exceptions import MemoryConversionError
 from .wrappers import WrappedCall, register_wrapper
 
@@ -341,7 +341,7 @@ class _Block:
             except Exception as error:
                 error.add_note(f"It was called with zeros of shape {shape} to learn its dtype.")
                 raise
-            self.dtype = _numpy_dtype(self.meta)
+            self.dtype = numpy_dtype(self.meta)
         if type(self.meta) is not type(array._meta):
             self._expect_joined(array)
 
@@ -358,7 +358,7 @@ class _Block:
 
     def __call__(self, block: Any, *others: Any) -> Any:
         result = self.call(block, *others)
-        found = tuple(result.shape), _numpy_dtype(result)
+        found = tuple(result.shape), numpy_dtype(result)
         if found != (tuple(block.shape), self.dtype):
             raise self.call.error(
                 block,

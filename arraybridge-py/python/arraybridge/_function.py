@@ -13,7 +13,7 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ._graph import in_graph, is_compiling
+from ._graphs.dynamo import in_graph, is_compiling
 
 __all__: list[str] = []
 

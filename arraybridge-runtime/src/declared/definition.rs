@@ -127,7 +127,7 @@ impl Definition {
             return Err(Error::Type(text.to_owned()));
         }
         if definition.options.differentiable {
-            let check = keywords.py().import("arraybridge._gradients")?.getattr("check")?;
+            let check = keywords.py().import("arraybridge._graphs.gradients")?.getattr("check")?;
             check.call1((execution.name, &definition.name, keywords))?;
             if definition.kind != FunctionKind::Plain {
                 let text = "differentiable is for functions that return their result";

@@ -157,7 +157,7 @@ mod fast {
         names: *mut ffi::PyObject,
     ) -> *mut ffi::PyObject {
         static OUTSIDE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        let outside = match OUTSIDE.import(declared.py(), "arraybridge._graph", "outside") {
+        let outside = match OUTSIDE.import(declared.py(), "arraybridge._graphs.dynamo", "outside") {
             Ok(outside) => outside,
             Err(error) => {
                 error.restore(declared.py());

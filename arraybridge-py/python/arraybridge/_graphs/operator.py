@@ -15,31 +15,27 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from ._core import convert  # type: ignore[import-not-found]
-from ._gradients import (
-    _HERE,
-    _OWN,
-    Function,
-    Pullback,
-    Pushforward,
-    _as_positional,
-    _Described,
-    _is_inexact,
-    _lend_one,
-    _name,
-    _Torch,
-)
-from ._graph import CANDIDATES
-from .exceptions import UnexpectedResultError
+import torch
+from torch._functorch.autograd_function import enable_single_level_autograd_function
+from torch.fx.experimental import symbolic_shapes
+
+from .._core import convert  # type: ignore[import-not-found]
+from ..exceptions import UnexpectedResultError
+from . import torch as library
+from .described import HERE, Arguments, Described, chosen, dtype_name, is_inexact, listed, spread
+from .dynamo import CANDIDATES
+from .function import NUMBERS, OWN, Function, Pullback, Pushforward, first_line, lend
+from .gradients import as_positional
 
 __all__: list[str] = []
 
 
-class _Argument:
-    """A tensor among the arguments, of which a graph knows the shape and the dtype."""
+class _Argument(Described):
+    """A tensor among the arguments, of which a graph knows no values."""
 
     def __init__(self, number: int, shape: tuple[int, ...], dtype: Any) -> None:
-        self.number, self.shape, self.dtype = number, shape, dtype
+        super().__init__(shape, dtype)
+        self.number = number
 
 
 class _Place:
@@ -51,7 +47,7 @@ class _Place:
 
 class _InGraph(Function):
     def as_array(self, leaf: Any) -> Any:
-        if type(leaf) in (bool, int, float, complex):
+        if type(leaf) in NUMBERS:
             raise TypeError("it returns a Python number, which has no place in a graph")
         return super().as_array(leaf)
 
@@ -63,13 +59,12 @@ class _Call:
         self.key, self.function, self.order = key, function, tuple(order)
         self.known: dict[Any, Any] = {}
 
-    def described(self, arrays: Sequence[Any]) -> tuple[list[tuple[tuple[int, ...], str]], Any]:
-        """Return the shapes and dtypes of the results, and their form, for arrays in order."""
-        given = [*map(_Described, arrays)]
-        key = tuple((each.shape, each.dtype) for each in given)
-        found = self.known.get(key)
+    def described(self, arrays: Sequence[Any]) -> tuple[list[Described], Any]:
+        """Return what describes the results, and their form, for arrays in order."""
+        given = tuple(map(Described.of, arrays))
+        found = self.known.get(given)
         if found is None:
-            found = self.known[key] = self.function.described(given)
+            found = self.known[given] = self.function.described(given)
         return found
 
     def ordered(self, arrays: Sequence[Any]) -> list[Any]:
@@ -77,8 +72,7 @@ class _Call:
 
     def spread(self, gradients: Sequence[Any]) -> list[Any]:
         """Return a gradient, or None, for each array of the operator."""
-        found = iter(gradients)
-        ordered = [next(found) if is_float else None for is_float in self.function.mask]
+        ordered = spread(gradients, self.function.mask)
         by_place = dict(zip(self.order, ordered, strict=True))
         return [by_place[at] for at in range(len(self.order))]
 
@@ -98,8 +92,6 @@ def plan(
 
     Dynamo calls this while it compiles, and takes the result for a constant.
     """
-    import torch
-
     candidate = CANDIDATES[number]
     by_hand = candidate.options.get("vjp")
     if torch.compiler.is_exporting():
@@ -114,40 +106,40 @@ def plan(
     if kinds.Jvp in transforms and by_hand is not None:
         return candidate.refuse("a derivative that is given by hand has no forward mode")
     framework, name = candidate.framework, candidate.name
-    if by_hand is None and framework not in _OWN:
+    if by_hand is None and framework not in OWN:
         return candidate.refuse("or with defvjp(.., result=..)")
     tensors = [_Argument(at, *each) for at, each in enumerate(zip(shapes, dtypes, strict=True))]
     args, kwargs = formed(given, tensors)
     if by_hand is not None:
-        args, kwargs = _as_positional(candidate.function, args, kwargs)
-    leaves, tree = _Torch.flatten((args, kwargs))
+        args, kwargs = as_positional(candidate.function, args, kwargs)
+    leaves, tree = library.flatten((args, kwargs))
     own = [leaf for leaf in leaves if isinstance(leaf, _Argument)]
-    rest = tuple(_HERE if isinstance(leaf, _Argument) else leaf for leaf in leaves)
-    mask = tuple(carries[leaf.number] and _is_inexact(leaf) for leaf in own)
-    parts = (candidate.function, framework, name, by_hand, _Torch, tree, rest, mask)
+    rest = [HERE if isinstance(leaf, _Argument) else leaf for leaf in leaves]
+    mask = tuple(carries[leaf.number] and is_inexact(leaf) for leaf in own)
     # Numbers that are equal may differ: 0.0 and -0.0, 1 and True.
     known = (number, repr(given), mask, by_hand)
     call = _PLANS.get(known)
     if call is None:
-        order = [leaf.number for leaf in own]
+        arguments = Arguments(library, tree, rest)
+        function = _InGraph(candidate.function, framework, name, by_hand, arguments, mask)
         key = f"{name} {uuid.uuid4().hex}"
-        call = _Call(key, _InGraph(parts), order)
+        call = _Call(key, function, [leaf.number for leaf in own])
     try:
         with _untraced():
             for dtype in {*dtypes}:
-                lent = _lend_one(torch.zeros(1, dtype=dtype), framework, name)
+                wanted = dtype_name(dtype)
+                lent = lend(torch.zeros(1, dtype=dtype), framework, name)
                 # A call outside the graph gives results the dtype that was narrowed.
-                if not any(carries) and _name(lent.dtype) != _name(dtype):
-                    return candidate.refuse(f"{framework} has no {_name(dtype)} at the moment")
+                if not any(carries) and dtype_name(lent.dtype) != wanted:
+                    return candidate.refuse(f"{framework} has no {wanted} at the moment")
             results, form = call.described(own)
         places: list[_Place] = []
         made = template(form([_Place(at) for at in range(len(results))]), places, _Place)
     except Exception as error:
-        lines = str(error).strip().splitlines()
-        return candidate.refuse(lines[0] if lines else type(error).__name__)
+        return candidate.refuse(first_line(error))
     if made is None:
         return candidate.refuse("a graph has no place for an object that it returns")
-    _operator()
+    _register()
     _PLANS[known] = _CALLS[call.key] = call
     return call.key, made, tuple(place.at for place in places)
 
@@ -170,9 +162,6 @@ _PLANS: dict[Any, _Call] = {}
 
 def call(number: int, args: Any, kwargs: Any) -> tuple[Any] | None:
     """Return the result of a call in a graph; None if it cannot be in one. Dynamo reads this."""
-    import torch
-    from torch.fx.experimental import symbolic_shapes
-
     # PyTorch 2.6 tells neither which numbers are variables of the compiler nor whether it exports.
     if not (
         hasattr(symbolic_shapes, "has_static_value") and hasattr(torch.compiler, "is_exporting")
@@ -203,8 +192,6 @@ def template(value: Any, arrays: list[Any], kind: type) -> Any:
 
     Dynamo reads this.
     """
-    from torch.fx.experimental import symbolic_shapes
-
     if isinstance(value, kind):
         arrays.append(value)
         return ("array", len(arrays) - 1)
@@ -261,125 +248,112 @@ def _call_of(key: str) -> _Call:
     return call
 
 
-@functools.cache
-def _operator() -> Callable[..., Any]:
-    """Return the operator, which is registered at the first use."""
-    import torch
-    from torch._functorch.autograd_function import enable_single_level_autograd_function
+def _op(key: str, arrays: Sequence[Any]) -> list[Any]:
+    found: list[Any] = torch.ops.arraybridge.call.default(key, arrays)
+    return found
 
-    def home(arrays: Sequence[Any]) -> Any:
-        return next(filter(_is_inexact, arrays), arrays[0]).device
 
-    def compute(key: str, arrays: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        call = _call_of(key)
-        given = call.ordered([array.detach() for array in arrays])
-        function = call.function
-        results, _ = function.run(function.lend(given))
-        found = [convert(each, "torch", copy=True, device=home(given)) for each in results]
+def _home(arrays: Sequence[Any]) -> Any:
+    return next(filter(is_inexact, arrays), arrays[0]).device
+
+
+def _compute(key: str, arrays: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    call = _call_of(key)
+    given = call.ordered([array.detach() for array in arrays])
+    function = call.function
+    results, _ = function.run(function.lend(given))
+    found = [convert(each, "torch", copy=True, device=_home(given)) for each in results]
+    promised, _ = call.described(given)
+    made = [*map(Described.of, found)]
+    if made != promised:
+        raise UnexpectedResultError(
+            f"{function.name}() returned {listed(made)}, but was to return {listed(promised)}; "
+            "make its result and the description of it agree"
+        )
+    return found
+
+
+def _without_values(key: str, arrays: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    call = _call_of(key)
+    given = call.ordered(arrays)
+    with _untraced():
         promised, _ = call.described(given)
-        made = [((*each.shape,), _name(each.dtype)) for each in found]
-        if made != promised:
-            raise UnexpectedResultError(
-                f"{function.name}() returned {made}, but was to return {promised}; make its "
-                "result and the description of it agree"
-            )
-        return found
-
-    def fake(key: str, arrays: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        call = _call_of(key)
-        given = call.ordered(arrays)
-        with _untraced():
-            promised, _ = call.described(given)
-        return [
-            torch.empty(shape, dtype=getattr(torch, name), device=home(given))
-            for shape, name in promised
-        ]
-
-    def mapped(info: Any, axes: Any, key: str, arrays: Sequence[Any]) -> Any:
-        """Make the call for each element of a batch."""
-        pairs = [*zip(arrays, axes[1], strict=True)]
-        rows = []
-        for at in range(info.batch_size):
-            part = [array if d is None else array.select(d, at) for array, d in pairs]
-            rows.append(op(key, part))
-        if not rows:
-            part = [a if d is None else a.new_empty(a.movedim(d, 0).shape[1:]) for a, d in pairs]
-            empty = [each.new_empty((0, *each.shape)) for each in fake(key, part)]
-            return empty, [0] * len(empty)
-        columns = [torch.stack(column) for column in zip(*rows, strict=True)]
-        return columns, [0] * len(columns)
-
-    def derived(key: str, function: Any, arrays: Sequence[Any]) -> list[Any]:
-        """Call a derivative, which has a key of its own."""
-        if key not in _CALLS:
-            _CALLS[key] = _Call(key, function(), range(len(arrays)))
-        return op(key, arrays)
-
-    class _Operation(torch.autograd.function._SingleLevelFunction):
-        """The operator for one level of automatic differentiation.
-
-        Transformations of ``torch.func`` go through levels one after the other, which
-        ``CustomOpDef.register_autograd`` cannot.
-        """
-
-        @staticmethod
-        def forward(state: Any, key: str, *arrays: Any) -> Any:
-            keys, is_recorded, is_pushed = state
-            # PyTorch stops recording for this level, and would for those below it.
-            with (
-                torch.set_grad_enabled(is_recorded),
-                torch.autograd.forward_ad._set_fwd_grad_enabled(is_pushed),
-                torch._C._AutoDispatchBelowAutograd(),
-            ):
-                return (*op.redispatch(keys & torch._C._after_autograd_keyset, key, [*arrays]),)
-
-        @staticmethod
-        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-            _, ctx.key, *arrays = inputs
-            ctx.floats = tuple(map(_is_inexact, output))
-            ctx.save_for_backward(*arrays)
-            ctx.save_for_forward(*arrays)
-            pairs = zip(output, ctx.floats, strict=True)
-            ctx.mark_non_differentiable(*[each for each, is_float in pairs if not is_float])
-
-        @staticmethod
-        def backward(ctx: Any, *gradients: Any) -> Any:
-            call, floats = _call_of(ctx.key), ctx.floats
-            pairs = zip(gradients, floats, strict=True)
-            given = [each for each, is_float in pairs if is_float]
-            arrays = call.ordered(ctx.saved_tensors)
-            key = f"{ctx.key}'{''.join(str(int(each)) for each in floats)}"
-            found = derived(key, lambda: Pullback(call.function, floats), [*arrays, *given])
-            return None, None, *call.spread(found)
-
-        @staticmethod
-        def jvp(ctx: Any, *tangents: Any) -> Any:
-            call = _call_of(ctx.key)
-            arrays = call.ordered(ctx.saved_tensors)
-            triples = zip(arrays, call.ordered(tangents[2:]), call.function.mask, strict=True)
-            given = [
-                torch.zeros_like(array) if tangent is None else tangent
-                for array, tangent, is_float in triples
-                if is_float
-            ]
-            key = f"{ctx.key}*"
-            found = iter(derived(key, lambda: Pushforward(call.function), [*arrays, *given]))
-            return tuple(next(found) if is_float else None for is_float in ctx.floats)
-
-    def differentiable(keys: Any, key: str, arrays: Sequence[Any]) -> list[Any]:
-        state = keys, torch.is_grad_enabled(), torch._C._is_fwd_grad_enabled()
-        with enable_single_level_autograd_function():
-            return [*_Operation.apply(state, key, *arrays)]
-
-    _LIBRARY.append(library := torch.library.Library("arraybridge", "FRAGMENT"))
-    library.define("call(str key, Tensor[] arrays) -> Tensor[]", tags=torch.Tag.pt2_compliant_tag)
-    op = torch.ops.arraybridge.call.default
-    library.impl("call", torch._disable_dynamo(compute), "CompositeExplicitAutograd")
-    library.impl("call", differentiable, "Autograd", with_keyset=True)
-    torch.library.register_fake("arraybridge::call", fake, lib=library)
-    torch.library.register_vmap("arraybridge::call", mapped, lib=library)
-    return op
+    home = _home(given)
+    return [
+        torch.empty(each.shape, dtype=getattr(torch, each.name), device=home) for each in promised
+    ]
 
 
-_LIBRARY: list[Any] = []
-"""PyTorch forgets an operator together with its library."""
+def _mapped(info: Any, axes: Any, key: str, arrays: Sequence[Any]) -> Any:
+    """Make the call for each element of a batch."""
+    columns = library.mapped(_op, _without_values, info.batch_size, axes, (key, arrays))
+    return columns, [0] * len(columns)
+
+
+def _derived(key: str, function: Callable[[], Function], arrays: Sequence[Any]) -> list[Any]:
+    """Call a derivative, which has a key of its own."""
+    if key not in _CALLS:
+        _CALLS[key] = _Call(key, function(), range(len(arrays)))
+    return _op(key, arrays)
+
+
+class _Operation(torch.autograd.function._SingleLevelFunction):  # type: ignore[misc]
+    """The operator for one level of automatic differentiation.
+
+    Transformations of ``torch.func`` go through levels one after the other, which
+    ``CustomOpDef.register_autograd`` cannot.
+    """
+
+    @staticmethod
+    def forward(state: Any, key: str, *arrays: Any) -> Any:
+        keys, is_recorded, is_pushed = state
+        keys &= torch._C._after_autograd_keyset
+        # PyTorch stops recording for this level, and would for those below it.
+        with (
+            torch.set_grad_enabled(is_recorded),
+            torch.autograd.forward_ad._set_fwd_grad_enabled(is_pushed),
+            torch._C._AutoDispatchBelowAutograd(),
+        ):
+            return (*torch.ops.arraybridge.call.default.redispatch(keys, key, [*arrays]),)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        _, ctx.key, *arrays = inputs
+        ctx.floats = tuple(map(is_inexact, output))
+        library.save(ctx, arrays, output, ctx.floats)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        call, floats = _call_of(ctx.key), ctx.floats
+        arrays = [*call.ordered(ctx.saved_tensors), *chosen(gradients, floats)]
+        key = f"{ctx.key}'{''.join(str(int(each)) for each in floats)}"
+        found = _derived(key, lambda: Pullback(call.function, floats), arrays)
+        return None, None, *call.spread(found)
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        call = _call_of(ctx.key)
+        arrays = call.ordered(ctx.saved_tensors)
+        mask = call.function.mask
+        arrays += library.full_tangents(arrays, call.ordered(tangents[2:]), mask)
+        found = _derived(f"{ctx.key}*", lambda: Pushforward(call.function), arrays)
+        return tuple(spread(found, ctx.floats))
+
+
+def _differentiable(keys: Any, key: str, arrays: Sequence[Any]) -> list[Any]:
+    state = keys, torch.is_grad_enabled(), torch._C._is_fwd_grad_enabled()
+    with enable_single_level_autograd_function():
+        return [*_Operation.apply(state, key, *arrays)]
+
+
+@functools.cache
+def _register() -> Any:
+    """Register the operator, and return what PyTorch forgets together with it."""
+    name, namespace = "arraybridge::call", torch.library.Library("arraybridge", "FRAGMENT")
+    tag = torch.Tag.pt2_compliant_tag
+    namespace.define("call(str key, Tensor[] arrays) -> Tensor[]", tags=tag)
+    namespace.impl("call", torch._disable_dynamo(_compute), "CompositeExplicitAutograd")
+    namespace.impl("call", _differentiable, "Autograd", with_keyset=True)
+    torch.library.register_fake(name, _without_values, lib=namespace)
+    torch.library.register_vmap(name, _mapped, lib=namespace)
+    return namespace

@@ -1,68 +1,39 @@
-"""The options of declarations: checked, and in the form in which Rust reads them.
+"""The options of declarations: the list of them, and their checks.
 
-What is left to Rust needs its tables: frameworks, dtypes and devices, and whether a flag is one.
+The decorators' docstrings are written from the list. Rust gets the options in the form in which it
+reads them. What is left to it needs its tables: frameworks, dtypes and devices, and whether a flag
+is one.
 """
 
 from __future__ import annotations
 
 import operator
 import sys
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 __all__: list[str] = []
 
-_KNOWN = (
-    "input_type", "output_type", "input_dtype", "arrays", "lead", "writes", "sliced", "device",
-    "gpu_id", "copy", "dtype_conversion", "dtype_config_default", "scaling", "range", "narrow",
-    "oom_recovery", "on_oom", "clear_cuda_cache", "split_axis", "join", "host", "contract",
-    "differentiable", "slice_by_slice", "slice_by_slice_default", "slice_axes", "tiles", "halo",
-    "workers", "pad", "writable", "keep",
-)  # fmt: skip
-# The options of functions that are written in Rust, and the derivative that `defvjp` sets. No
-# decorator takes them.
-_PRIVATE = ("opened", "written", "delivers", "shown", "vjp")
 
-_EXCLUSIVE = {
-    ("device", "gpu_id"): "device demands a device and gpu_id prefers one; give only one of them",
-    ("slice_by_slice", "slice_by_slice_default"): (
-        "give only one of slice_by_slice and slice_by_slice_default"
-    ),
-    ("dtype_conversion", "dtype_config_default"): (
-        "give only one of dtype_conversion and dtype_config_default"
-    ),
-}
+class Option(NamedTuple):
+    """An option of declarations. One without a text is described together with the next one."""
 
-
-def check_names(options: Mapping[str, Any], private: Sequence[str] = ()) -> None:
-    """Refuse what is not an option for everyone, nor among the private ones."""
-    for name in options:
-        if name not in _KNOWN and name not in private:
-            raise TypeError(f'unknown option "{name}"; known are {", ".join(_KNOWN)}')
-
-
-def read(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options that are not None, checked. Those of tiles become one tuple."""
-    check_names(options, _PRIVATE)
-    given = {name: value for name, value in options.items() if value is not None}
-    for names, text in _EXCLUSIVE.items():
-        if all(name in given for name in names):
-            raise TypeError(text)
-    for name, value in given.items():
-        if name in _CHECKS:
-            given[name] = _CHECKS[name](name, value)
-    if "dtype_config_default" in given:
-        given["dtype_conversion"] = given["dtype_config_default"]
-    if "join" in given and not given.keys() & {"split_axis", "tiles"}:
-        raise ValueError(
-            "join says how the parts of a split call are joined; add split_axis or tiles"
-        )
-    for name in ("halo", "workers", "pad"):
-        if name in given and "tiles" not in given:
-            raise ValueError(f"{name} is an option of tiles; add tiles")
-    if "tiles" in given:
-        given["tiles"] = _tiles(given["tiles"], given.get("halo"), given.get("workers", 1))
-    return given
+    name: str
+    kind: str = ""
+    text: str = ""
+    check: Callable[[str, Any], Any] | None = None
+    """Returns a value in the form for Rust, or raises an error; it gets the name and the value."""
+    needs: tuple[str, ...] = ()
+    """Other options, one of which has to be given too."""
+    not_with: str | None = None
+    """An option that cannot be given too."""
+    why: str = ""
+    """The reason for that."""
+    takes_gradients: bool = True
+    """Whether it goes with a gradient of another framework."""
+    has_effect: bool = True
+    """Whether it changes anything about tensors that fit, while memory suffices."""
 
 
 def _are_names(value: Any) -> bool:
@@ -144,19 +115,6 @@ def _workers(option: str, value: Any) -> int:
     return _whole(option, value, 1)
 
 
-_CHECKS: dict[str, Callable[[str, Any], Any]] = {
-    **dict.fromkeys(("arrays", "writes", "sliced", "opened", "written", "shown"), _parameters),
-    "lead": _parameter,
-    "host": _function,
-    "dtype_config_default": _config,
-    "on_oom": _rungs,
-    "split_axis": _axis,
-    "slice_axes": _axes,
-    "pad": _pad,
-    "workers": _workers,
-}
-
-
 def _whole(option: str, value: Any, least: int) -> int:
     """Return a whole number. What is longer than any axis stands for the whole axis."""
     if not hasattr(value, "__index__") or isinstance(value, bool):
@@ -199,3 +157,190 @@ def _lengths(tiles: Any) -> list[int | None]:
     if all(length is None for length in lengths):
         raise ValueError(wrong)
     return lengths
+
+
+# fmt: off
+OPTIONS = (
+    Option("input_type", takes_gradients=False, has_effect=False),
+    Option("output_type", "str or MemoryType", """
+        The framework that callers usually bring, which `input_memory_type` reports, and the
+        framework of the results. The function always receives arrays of the decorator's framework.
+        The output type "input" stands for the framework of the first array argument.
+    """),
+    Option("input_dtype", "str or dtype", """
+        The dtype that arguments are cast to. What does not fit is clamped, and on the host a
+        ClippedValuesWarning counts it.
+    """, takes_gradients=False),
+    Option("arrays", "str or sequence of str", """
+        The parameters whose arrays are converted. By default, all of them.
+    """, check=_parameters, takes_gradients=False),
+    Option("lead", "str", """
+        The parameter whose array gives the result its dtype, and is sliced and split. By default it
+        is the first array that can be an image; arrays in containers come after the others.
+    """, check=_parameter),
+    Option("writes", "str or sequence of str", """
+        The parameters that the function writes to. What it writes to a copy is written back, and an
+        array that nobody can write to is refused before the call. For PyTorch, which counts writes,
+        this needs no declaration.
+    """, check=_parameters, takes_gradients=False),
+    Option("sliced", "str or sequence of str", """
+        The parameters that are sliced and split together with the first array. One with a value for
+        each slice, also a list of numbers, reaches the function as an array without axes.
+    """, check=_parameters),
+    Option("device", "str or int", """
+        As in `convert`. By default, the device of the first array that belongs to the framework,
+        else the framework's current accelerator, else the host.
+    """, takes_gradients=False),
+    Option("gpu_id", "int", """
+        The index of the accelerator to prefer. If the framework finds no accelerator on this
+        machine, its arrays stay on the host, with a NoAcceleratorWarning.
+    """, not_with="device",
+        why="device demands a device and gpu_id prefers one", takes_gradients=False),
+    Option("copy", "bool", """
+        True gives the function memory of its own. False shares memory or raises CopyRequiredError.
+    """),
+    Option("dtype_conversion"),
+    Option("scaling"),
+    Option("range", "", """
+        The dtype of results, how floats become integers, and which integers, as in `dtype_policy`.
+    """),
+    Option("narrow", "str", """
+        What becomes of an array whose dtype the framework lacks: "warn" converts it to the nearest
+        dtype, with a NarrowedDtypeWarning; "error" raises UnsupportedDtypeError.
+    """, has_effect=False),
+    Option("oom_recovery", "bool", """
+        False disables retries when memory runs out.
+    """, has_effect=False),
+    Option("on_oom", "str or sequence of str", """
+        How to retry when memory runs out, in order: "clear", "split", "host". "clear" is tried a
+        second time after a short wait; functions declared for NumPy are split before that.
+    """, check=_rungs, has_effect=False),
+    Option("clear_cuda_cache", "bool", """
+        True retries with all caches cleared, whatever the two options above say.
+    """, has_effect=False),
+    Option("split_axis", "int", """
+        The axis along which the first array may be split; a negative one counts from the last. Its
+        parts are halved until they fit. Those of a large array are a 16th of it at first, but not
+        of fewer than 8 Mi elements. The next calls like this one with an array that is at least as
+        long begin with parts of the length that fitted. Every 32nd of them tries the whole first.
+    """, check=_axis, has_effect=False),
+    Option("join", "str, callable or tuple", """
+        How the results of the parts become one: "concatenate", "sum", "max", "min", or a function
+        of the list of results; for a tuple, a tuple of these. By default, only arrays that are as
+        long as their part are joined: they are concatenated.
+    """, needs=("split_axis", "tiles"),
+        why="join says how the parts of a split call are joined", has_effect=False),
+    Option("host", "callable", """
+        The function to call instead on the host.
+    """, check=_function, has_effect=False),
+    Option("contract", "callable", """
+        A test of the result. If it returns False, the call raises ValueError.
+    """, takes_gradients=False),
+    Option("differentiable", "bool", """
+        True lets gradients of PyTorch, JAX and TensorFlow flow through a function of another one of
+        them. Results are then those of the caller's framework, with the dtype that the function
+        gives them.
+    """, has_effect=False),
+    Option("slice_by_slice", "bool", """
+        True calls the function for each 2-D slice of the first array, along all axes before the
+        last two, unless a call says otherwise.
+    """, takes_gradients=False),
+    Option("slice_by_slice_default", not_with="slice_by_slice"),
+    Option("dtype_config_default", "bool and object", """
+        The original package's names of slice_by_slice and, for an object with the attribute
+        default_dtype_conversion, of dtype_conversion.
+    """, check=_config, not_with="dtype_conversion"),
+    Option("slice_axes", "tuple of int or str", """
+        The axes of a slice, by index or by the name that the array has for them: (0, 1) for images
+        with their channels last, ("y", "x") for an `xarray.DataArray`. A slice has them in the
+        order of the array. Results with as many axes are stacked along the axes of the array,
+        others along first axes.
+    """, check=_axes),
+    Option("tiles", 'tuple of int or None, or "chunks"', """
+        The lengths of a tile along the last axes of the first array, as (512, 512); None leaves an
+        axis whole. "chunks" takes the lengths of the chunks, or shards, of `out`, or of the first
+        array. The function is called for each tile, and the results are put together: arrays that
+        are as long as their tile along these axes by their places, anything else as `join` says.
+    """, takes_gradients=False),
+    Option("halo", "int or tuple of int", """
+        How many more elements a tile has on each side, where the array has them. They are cut off
+        the result. With tiles="chunks", a tuple is for the last axes. A tile with a halo is a copy,
+        so `writes` for an array that is cut is an error.
+    """, needs=("tiles",), takes_gradients=False),
+    Option("pad", '{"reflect", "edge", "constant"}', """
+        How tiles are padded beyond the ends of the array, so that all have one shape, and a
+        function that is compiled for a shape is compiled once. "constant" pads with zeros.
+    """, check=_pad, needs=("tiles",)),
+    Option("workers", "int", """
+        The number of threads that work on tiles. It helps where the function releases the GIL, as
+        most of NumPy and torch does. Settings of a thread, such as `torch.no_grad()` or
+        `jax.enable_x64()`, do not hold in workers. Arrays on an accelerator, traced arrays, and
+        those of TensorFlow while a gradient tape watches the caller's thread, are worked on by that
+        thread alone.
+    """, check=_workers, needs=("tiles",), takes_gradients=False),
+    Option("writable", "bool", """
+        True copies results that come from immutable arrays, such as those of JAX and TensorFlow, so
+        that they can be written to. By default NumPy shares their memory and gets a read-only
+        array.
+    """, takes_gradients=False),
+    Option("keep", 'bool or "strict"', """
+        What becomes of the object that the lead is in, such as an `xarray.DataArray`, where the
+        output type is "input" (see `register_wrapper`). By default the result is in an object like
+        it, unless the function would have to keep a unit, or be called for each block of a dask
+        array. True says that it keeps the unit and may be called for each block. "strict" says so
+        too, and makes what cannot be kept an error instead of a MetadataDroppedWarning. False
+        returns the array.
+    """),
+)
+# fmt: on
+_KNOWN = tuple(option.name for option in OPTIONS)
+# The options of functions that are written in Rust, and the derivative that `defvjp` sets. No
+# decorator takes them.
+_PRIVATE = ("opened", "written", "delivers", "shown", "vjp")
+_CHECKS = {
+    **dict.fromkeys(("opened", "written", "shown"), _parameters),
+    **{option.name: option.check for option in OPTIONS if option.check is not None},
+}
+
+
+def documented() -> str:
+    """Return the part of a decorator's docstring that describes the options."""
+    text, names = "", []
+    for option in OPTIONS:
+        names.append(option.name)
+        if option.text:
+            kind = f"{option.kind}, optional" if option.kind else "optional"
+            about = " ".join(option.text.split())
+            lines = textwrap.fill(about, 100, initial_indent="    ", subsequent_indent="    ")
+            text += f"{', '.join(names)} : {kind}\n{lines}\n"
+            names = []
+    return text
+
+
+def check_names(options: Mapping[str, Any], private: Sequence[str] = ()) -> None:
+    """Refuse what is not an option for everyone, nor among the private ones."""
+    for name in options:
+        if name not in _KNOWN and name not in private:
+            raise TypeError(f'unknown option "{name}"; known are {", ".join(_KNOWN)}')
+
+
+def read(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that are not None, checked. Those of tiles become one tuple."""
+    check_names(options, _PRIVATE)
+    given = {name: value for name, value in options.items() if value is not None}
+    for option in OPTIONS:
+        if option.name in given and option.not_with in given:
+            why = f"{option.why}; " if option.why else ""
+            raise TypeError(f"{why}give only one of {option.not_with} and {option.name}")
+    for name, value in given.items():
+        if name in _CHECKS:
+            given[name] = _CHECKS[name](name, value)
+    if "dtype_config_default" in given:
+        given["dtype_conversion"] = given["dtype_config_default"]
+    for option in OPTIONS:
+        if option.name in given and option.needs and not given.keys() & {*option.needs}:
+            ways = " or ".join(option.needs)
+            raise ValueError(f"{option.why or f'{option.name} is an option of {ways}'}; add {ways}")
+    if "tiles" in given:
+        given["tiles"] = _tiles(given["tiles"], given.get("halo"), given.get("workers", 1))
+    return given

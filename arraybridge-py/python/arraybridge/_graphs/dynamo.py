@@ -18,14 +18,9 @@ from typing import Any
 import numpy
 
 from .._core import _watch_dynamo, finish_dtype  # type: ignore[import-not-found]
+from .._options import OPTIONS
 
 __all__: list[str] = []
-
-_WITHOUT_EFFECT = {
-    "clear_cuda_cache", "differentiable", "host", "input_type", "join", "narrow", "on_oom",
-    "oom_recovery", "split_axis",
-}  # fmt: skip
-"""Options that change nothing about tensors that fit, while memory suffices."""
 
 
 class Candidate:
@@ -66,7 +61,8 @@ def in_graph(
     conversion = "native" if options.get("differentiable") else None
     conversion = options.get("dtype_conversion") or conversion
     chosen = {n for n, value in options.items() if value is not None and value is not False}
-    known = _WITHOUT_EFFECT | {"output_type", "dtype_conversion"}
+    known = {option.name for option in OPTIONS if not option.has_effect}
+    known |= {"output_type", "dtype_conversion"}
     if options.get("scaling") == "clamp":
         known.add("scaling")
     # JAX's compiled functions wrap one.

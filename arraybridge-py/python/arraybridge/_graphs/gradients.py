@@ -18,18 +18,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from .._core import _known  # type: ignore[import-not-found]
+from .._options import OPTIONS
 from ..exceptions import MemoryConversionError, NotDifferentiableError
 from .described import HERE, Arguments, chosen, is_inexact
 from .function import OWN, Function, lend, library
 
 __all__: list[str] = []
-
-_OPTIONS = (
-    "arrays", "contract", "device", "gpu_id", "halo", "input_dtype", "input_type", "slice_by_slice",
-    "tiles", "workers", "writable", "writes",
-)  # fmt: skip
-"""Options that do not go with a gradient of another framework."""
-
 
 # Declarations
 
@@ -42,7 +36,8 @@ def check(framework: str, name: str, options: dict[str, Any]) -> None:
             'derivative by hand, with output_type="input" and defvjp(forward, backward)'
         )
     # 0 is a device.
-    wrong = [o for o in _OPTIONS if options.get(o) is not None and options[o] is not False]
+    names = sorted(option.name for option in OPTIONS if not option.takes_gradients)
+    wrong = [o for o in names if options.get(o) is not None and options[o] is not False]
     for option, value in (("output_type", "input"), ("dtype_conversion", "native")):
         given = options.get(option)
         if given is not None and getattr(given, "value", given) != value:

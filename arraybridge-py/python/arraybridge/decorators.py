@@ -24,8 +24,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, final
 
-from . import _core, _options, compat
+from . import _core, compat
 from ._core import Declared
+from ._declared import options as _options
 
 # The part of a docstring that is the same for every framework.
 _OPTIONS = f"""\

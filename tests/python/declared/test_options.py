@@ -7,7 +7,7 @@ import sys
 import arraybridge
 import numpy
 import pytest
-from arraybridge._options import OPTIONS
+from arraybridge._declared.options import OPTIONS
 
 ONLY_ONE = "give only one of "
 TILES = "tiles must be a tuple with the length of a tile for each of the last axes"

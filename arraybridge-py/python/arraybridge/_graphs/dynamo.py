@@ -18,7 +18,7 @@ from typing import Any
 import numpy
 
 from .._core import _watch_dynamo, finish_dtype  # type: ignore[import-not-found]
-from .._options import OPTIONS
+from .._declared.options import OPTIONS
 
 __all__: list[str] = []
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .._core import _known  # type: ignore[import-not-found]
-from .._options import OPTIONS
+from .._declared.options import OPTIONS
 from ..exceptions import MemoryConversionError, NotDifferentiableError
 from .described import HERE, Arguments, chosen, is_inexact
 from .function import OWN, Function, lend, library

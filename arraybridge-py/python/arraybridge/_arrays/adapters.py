@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from ._graphs.described import numpy_dtype
-from .exceptions import MemoryConversionError
-from .wrappers import WrappedCall, register_wrapper
+from .._graphs.described import numpy_dtype
+from ..exceptions import MemoryConversionError
+from ..wrappers import WrappedCall, register_wrapper
 
 __all__: list[str] = []
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import operator
 import sys
-import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -310,9 +309,8 @@ def documented() -> str:
         names.append(option.name)
         if option.text:
             kind = f"{option.kind}, optional" if option.kind else "optional"
-            about = " ".join(option.text.split())
-            lines = textwrap.fill(about, 100, initial_indent="    ", subsequent_indent="    ")
-            text += f"{', '.join(names)} : {kind}\n{lines}\n"
+            lines = [line.strip() for line in option.text.strip().splitlines()]
+            text += "\n    ".join([f"{', '.join(names)} : {kind}", *lines]) + "\n"
             names = []
     return text
 

@@ -30,19 +30,12 @@ from .gradients import as_positional
 __all__: list[str] = []
 
 
-class _Argument(Described):
-    """A tensor among the arguments, of which a graph knows no values."""
+class _Tensor(Described):
+    """An argument or a result in a graph, which has no values yet."""
 
-    def __init__(self, number: int, shape: tuple[int, ...], dtype: Any) -> None:
+    def __init__(self, number: int, shape: Sequence[int], dtype: Any) -> None:
         super().__init__(shape, dtype)
         self.number = number
-
-
-class _Place:
-    """The place of a result."""
-
-    def __init__(self, at: int) -> None:
-        self.at = at
 
 
 class _InGraph(Function):
@@ -108,13 +101,13 @@ def plan(
     framework, name = candidate.framework, candidate.name
     if by_hand is None and framework not in OWN:
         return candidate.refuse("or with defvjp(.., result=..)")
-    tensors = [_Argument(at, *each) for at, each in enumerate(zip(shapes, dtypes, strict=True))]
+    tensors = [_Tensor(at, *each) for at, each in enumerate(zip(shapes, dtypes, strict=True))]
     args, kwargs = formed(given, tensors)
     if by_hand is not None:
         args, kwargs = as_positional(candidate.function, args, kwargs)
     leaves, tree = library.flatten((args, kwargs))
-    own = [leaf for leaf in leaves if isinstance(leaf, _Argument)]
-    rest = [HERE if isinstance(leaf, _Argument) else leaf for leaf in leaves]
+    own = [leaf for leaf in leaves if isinstance(leaf, _Tensor)]
+    rest = [HERE if isinstance(leaf, _Tensor) else leaf for leaf in leaves]
     mask = tuple(carries[leaf.number] and is_inexact(leaf) for leaf in own)
     # Numbers that are equal may differ: 0.0 and -0.0, 1 and True.
     known = (number, repr(given), mask, by_hand)
@@ -133,15 +126,16 @@ def plan(
                 if not any(carries) and dtype_name(lent.dtype) != wanted:
                     return candidate.refuse(f"{framework} has no {wanted} at the moment")
             results, form = call.described(own)
-        places: list[_Place] = []
-        made = template(form([_Place(at) for at in range(len(results))]), places, _Place)
+        numbered = [_Tensor(at, each.shape, each.dtype) for at, each in enumerate(results)]
+        placed: list[_Tensor] = []
+        made = template(form(numbered), placed, _Tensor)
     except Exception as error:
         return candidate.refuse(first_line(error))
     if made is None:
         return candidate.refuse("a graph has no place for an object that it returns")
     _register()
     _PLANS[known] = _CALLS[call.key] = call
-    return call.key, made, tuple(place.at for place in places)
+    return call.key, made, tuple(each.number for each in placed)
 
 
 @contextlib.contextmanager

@@ -227,8 +227,8 @@ class observe:
                 raise TypeError(f"observe: {name} must be a function of a record, not {kind}")
         self._lock = threading.Lock()
         # An empty queue forgets what is appended.
-        ends = (_Receiver(callback), _Receiver(spans) if spans else deque(maxlen=0))
-        self._block: _Collector | None = _Collector(True, ends)
+        calls: Any = _Receiver(spans) if spans else deque(maxlen=0)
+        self._block: _Collector | None = _Collector(True, (_Receiver(callback), calls))
         self._block.__enter__()
 
     def close(self) -> None:
@@ -252,9 +252,10 @@ class _Collector(Block):
     """
 
     __slots__ = ("_everywhere", "_into")
+    _variable = _core._TRACES
 
     def __init__(self, everywhere: bool, into: tuple[Any, Any] | None = None) -> None:
-        self._opened = {}
+        super().__init__()
         self._everywhere, self._into = everywhere, into
 
     def __enter__(self) -> tuple[Any, Any]:
@@ -265,13 +266,13 @@ class _Collector(Block):
                 self._refuse("arraybridge.trace")
             _core._EVERYWHERE[id(lists)] = lists
         else:
-            self._open(_core._TRACES, (*(_core._TRACES.get() or ()), lists))
+            self._open((*(_core._TRACES.get() or ()), lists))
         _core._count_blocks(1, 0)
         return lists
 
     def __exit__(self, *_exception: object) -> None:
         if not self._everywhere:
-            self._close(_core._TRACES)
+            super().__exit__()
         elif opened := self._opened.pop("with", None):
             del _core._EVERYWHERE[id(opened[0])]
             self._closed()

@@ -253,7 +253,7 @@ class _Derived(Function):
         self.framework, self.name, self.caller = inner.framework, inner.name, inner.caller
         self.by_hand, self.conjugates, self.has_program = None, inner.conjugates, False
 
-    __eq__ = object.__eq__
+    __eq__ = object.__eq__  # type: ignore[assignment]
     __hash__ = object.__hash__
 
     @property

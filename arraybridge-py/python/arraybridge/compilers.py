@@ -185,8 +185,8 @@ class Promise:
 
     def __init__(self, function: Callable[..., Any] | str, result: Any) -> None:
         self.function: Any = function
-        named = isinstance(function, str)
-        self.name = function if named else getattr(function, "__name__", type(function).__name__)
+        name = getattr(function, "__name__", type(function).__name__)
+        self.name: str = function if isinstance(function, str) else name
         self.is_tuple = isinstance(result, tuple)
         self.results = result if self.is_tuple else (result,)
         if not all(map(callable, self.results)) or len(self.results) < 1 + self.is_tuple:

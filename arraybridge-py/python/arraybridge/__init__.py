@@ -15,7 +15,7 @@ import importlib
 from typing import Any
 
 # `_package` comes first: it refuses to be imported over files of the original package.
-from . import _package, compat, decorators  # noqa: F401
+from . import _package, compat, decorators, exceptions  # noqa: F401
 from ._blocks import dtype_policy, no_copy, progress
 from ._core import (
     Declared,
@@ -38,33 +38,7 @@ from ._core import (
 from ._settings import configure
 from .decorators import memory_types
 from .dtype_scaling import SCALING_FUNCTIONS, DtypeConversion
-from .exceptions import (
-    AliasedArgumentError,
-    ClippedValuesWarning,
-    CopyRequiredError,
-    DeviceMemoryError,
-    DeviceUnavailableError,
-    FractionsLostWarning,
-    FrameworkNotInstalledError,
-    FrameworkTableError,
-    GradientDetachedWarning,
-    InvalidDeviceError,
-    LabelOrderWarning,
-    MemoryConversionError,
-    MetadataDroppedWarning,
-    NarrowedDtypeWarning,
-    NoAcceleratorWarning,
-    NotDifferentiableError,
-    OomFallbackWarning,
-    ResultCollapsedError,
-    RoundedIntegersWarning,
-    RustPanicError,
-    SharedImmutableMemoryWarning,
-    UnexpectedResultError,
-    UnknownFrameworkError,
-    UnsupportedArrayError,
-    UnsupportedDtypeError,
-)
+from .exceptions import *
 from .functions import as_function
 from .tracing import observe, trace
 from .trees import TreePlan, convert_tree, explain_tree
@@ -79,72 +53,16 @@ from .types import (
 from .wrappers import WrappedCall, register_wrapper
 
 __all__ = [
-    "AliasedArgumentError",
-    "ArrayLike",
-    "CPU_MEMORY_TYPES",
-    "GPU_MEMORY_TYPES",
-    "SCALING_FUNCTIONS",
-    "SUPPORTED_MEMORY_TYPES",
-    "ClippedValuesWarning",
-    "Converter",
-    "CopyRequiredError",
-    "Declared",
-    "DeviceMemoryError",
-    "DeviceUnavailableError",
-    "DtypeConversion",
-    "FractionsLostWarning",
-    "FrameworkNotInstalledError",
-    "FrameworkTableError",
-    "GradientDetachedWarning",
-    "InvalidDeviceError",
-    "LabelOrderWarning",
-    "MemoryConversionError",
-    "MemoryType",
-    "MetadataDroppedWarning",
-    "NarrowedDtypeWarning",
-    "NoAcceleratorWarning",
-    "NotDifferentiableError",
-    "OomFallbackWarning",
-    "Record",
-    "ResultCollapsedError",
-    "RoundedIntegersWarning",
-    "RustPanicError",
-    "SharedImmutableMemoryWarning",
-    "Tensor",
-    "TreePlan",
-    "UnexpectedResultError",
-    "UnknownFrameworkError",
-    "UnsupportedArrayError",
-    "UnsupportedDtypeError",
-    "WrappedCall",
-    "__version__",
-    "as_function",
-    "cleanup_all_gpu_frameworks",
-    "configure",
-    "convert",
-    "convert_memory",
-    "convert_tree",
-    "registered_pairs",
-    "detect_memory_type",
-    "dtype_policy",
-    "explain",
-    "explain_tree",
-    "finish_dtype",
-    "frameworks",
-    "jax_callback",
-    "memory_types",
-    "no_copy",
-    "observe",
-    "process_slices",
-    "progress",
-    "register_wrapper",
-    "stack_slices",
-    "thread_stream",
-    "torch_op",
-    "trace",
-    "unstack_slices",
+    *exceptions.__all__,
     *decorators._OF_THE_TABLES,
-]
+    "ArrayLike", "CPU_MEMORY_TYPES", "GPU_MEMORY_TYPES", "SCALING_FUNCTIONS",
+    "SUPPORTED_MEMORY_TYPES", "Converter", "Declared", "DtypeConversion", "MemoryType", "Record",
+    "Tensor", "TreePlan", "WrappedCall", "__version__", "as_function", "cleanup_all_gpu_frameworks",
+    "configure", "convert", "convert_memory", "convert_tree", "registered_pairs",
+    "detect_memory_type", "dtype_policy", "explain", "explain_tree", "finish_dtype", "frameworks",
+    "jax_callback", "memory_types", "no_copy", "observe", "process_slices", "progress",
+    "register_wrapper", "stack_slices", "thread_stream", "torch_op", "trace", "unstack_slices",
+]  # fmt: skip
 
 # One decorator for each table: `torch`, `jax`, ... They are attributes of this package, so they do
 # not shadow the modules of the same names.

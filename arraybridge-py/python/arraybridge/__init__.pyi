@@ -32,33 +32,7 @@ from .dtype_scaling import (
     SCALING_FUNCTIONS,
     DtypeConversion,
 )
-from .exceptions import (
-    AliasedArgumentError,
-    ClippedValuesWarning,
-    CopyRequiredError,
-    DeviceMemoryError,
-    DeviceUnavailableError,
-    FractionsLostWarning,
-    FrameworkNotInstalledError,
-    FrameworkTableError,
-    GradientDetachedWarning,
-    InvalidDeviceError,
-    LabelOrderWarning,
-    MemoryConversionError,
-    MetadataDroppedWarning,
-    NarrowedDtypeWarning,
-    NoAcceleratorWarning,
-    NotDifferentiableError,
-    OomFallbackWarning,
-    ResultCollapsedError,
-    RoundedIntegersWarning,
-    RustPanicError,
-    SharedImmutableMemoryWarning,
-    UnexpectedResultError,
-    UnknownFrameworkError,
-    UnsupportedArrayError,
-    UnsupportedDtypeError,
-)
+from .exceptions import *
 from .functions import as_function
 from .tracing import observe, trace
 from .trees import TreePlan, convert_tree, explain_tree
@@ -85,70 +59,21 @@ _pyclesperanto = Any
 # fmt: on
 
 __all__ = [
-    "AliasedArgumentError",
-    "ArrayLike",
-    "CPU_MEMORY_TYPES",
-    "GPU_MEMORY_TYPES",
-    "SCALING_FUNCTIONS",
-    "SUPPORTED_MEMORY_TYPES",
-    "ClippedValuesWarning",
-    "Converter",
-    "CopyRequiredError",
-    "Declared",
-    "DeviceMemoryError",
-    "DeviceUnavailableError",
-    "DtypeConversion",
-    "FractionsLostWarning",
-    "FrameworkNotInstalledError",
-    "FrameworkTableError",
-    "GradientDetachedWarning",
-    "InvalidDeviceError",
-    "LabelOrderWarning",
-    "MemoryConversionError",
-    "MemoryType",
-    "MetadataDroppedWarning",
-    "NarrowedDtypeWarning",
-    "NoAcceleratorWarning",
-    "NotDifferentiableError",
-    "OomFallbackWarning",
-    "Record",
-    "ResultCollapsedError",
-    "RoundedIntegersWarning",
-    "RustPanicError",
-    "SharedImmutableMemoryWarning",
-    "Tensor",
-    "TreePlan",
-    "UnexpectedResultError",
-    "UnknownFrameworkError",
-    "UnsupportedArrayError",
-    "UnsupportedDtypeError",
-    "WrappedCall",
-    "__version__",
-    "as_function",
-    "cleanup_all_gpu_frameworks",
-    "configure",
-    "convert",
-    "convert_memory",
-    "convert_tree",
-    "registered_pairs",
-    "detect_memory_type",
-    "dtype_policy",
-    "explain",
-    "explain_tree",
-    "finish_dtype",
-    "frameworks",
-    "jax_callback",
-    "memory_types",
-    "no_copy",
-    "observe",
-    "process_slices",
-    "progress",
-    "register_wrapper",
-    "stack_slices",
-    "thread_stream",
-    "torch_op",
-    "trace",
-    "unstack_slices",
+    "AliasedArgumentError", "ArrayLike", "CPU_MEMORY_TYPES", "GPU_MEMORY_TYPES",
+    "SCALING_FUNCTIONS", "SUPPORTED_MEMORY_TYPES", "ClippedValuesWarning", "Converter",
+    "CopyRequiredError", "Declared", "DeviceMemoryError", "DeviceUnavailableError",
+    "DtypeConversion", "FractionsLostWarning", "FrameworkNotInstalledError", "FrameworkTableError",
+    "GradientDetachedWarning", "InvalidDeviceError", "LabelOrderWarning", "MemoryConversionError",
+    "MemoryType", "MetadataDroppedWarning", "NarrowedDtypeWarning", "NoAcceleratorWarning",
+    "NotDifferentiableError", "OomFallbackWarning", "Record", "ResultCollapsedError",
+    "RoundedIntegersWarning", "RustPanicError", "SharedImmutableMemoryWarning", "Tensor",
+    "TreePlan", "UnexpectedResultError", "UnknownFrameworkError", "UnsupportedArrayError",
+    "UnsupportedDtypeError", "WrappedCall", "__version__", "as_function",
+    "cleanup_all_gpu_frameworks", "configure", "convert", "convert_memory", "convert_tree",
+    "registered_pairs", "detect_memory_type", "dtype_policy", "explain", "explain_tree",
+    "finish_dtype", "frameworks", "jax_callback", "memory_types", "no_copy", "observe",
+    "process_slices", "progress", "register_wrapper", "stack_slices", "thread_stream", "torch_op",
+    "trace", "unstack_slices",
     # tables
     "numpy",
     "cupy",
@@ -157,7 +82,7 @@ __all__ = [
     "jax",
     "pyclesperanto",
     # end of tables
-]
+]  # fmt: skip
 
 __version__: str
 
@@ -328,63 +253,33 @@ class Tensor:
 # tables
 @overload
 def convert(
-    data: Any,
-    target: Literal["numpy", MemoryType.NUMPY],
-    *,
-    device: Any = None,
-    copy: bool | None = None,
-    dtype: Any = None,
-    keep: Literal[False] | None = None,
+    data: Any, target: Literal["numpy", MemoryType.NUMPY], *, device: Any = None,
+    copy: bool | None = None, dtype: Any = None, keep: Literal[False] | None = None,
 ) -> _numpy: ...
 @overload
 def convert(
-    data: Any,
-    target: Literal["cupy", MemoryType.CUPY],
-    *,
-    device: Any = None,
-    copy: bool | None = None,
-    dtype: Any = None,
-    keep: Literal[False] | None = None,
+    data: Any, target: Literal["cupy", MemoryType.CUPY], *, device: Any = None,
+    copy: bool | None = None, dtype: Any = None, keep: Literal[False] | None = None,
 ) -> _cupy: ...
 @overload
 def convert(
-    data: Any,
-    target: Literal["torch", MemoryType.TORCH],
-    *,
-    device: Any = None,
-    copy: bool | None = None,
-    dtype: Any = None,
-    keep: Literal[False] | None = None,
+    data: Any, target: Literal["torch", MemoryType.TORCH], *, device: Any = None,
+    copy: bool | None = None, dtype: Any = None, keep: Literal[False] | None = None,
 ) -> _torch: ...
 @overload
 def convert(
-    data: Any,
-    target: Literal["tensorflow", MemoryType.TENSORFLOW],
-    *,
-    device: Any = None,
-    copy: bool | None = None,
-    dtype: Any = None,
-    keep: Literal[False] | None = None,
+    data: Any, target: Literal["tensorflow", MemoryType.TENSORFLOW], *, device: Any = None,
+    copy: bool | None = None, dtype: Any = None, keep: Literal[False] | None = None,
 ) -> _tensorflow: ...
 @overload
 def convert(
-    data: Any,
-    target: Literal["jax", MemoryType.JAX],
-    *,
-    device: Any = None,
-    copy: bool | None = None,
-    dtype: Any = None,
-    keep: Literal[False] | None = None,
+    data: Any, target: Literal["jax", MemoryType.JAX], *, device: Any = None,
+    copy: bool | None = None, dtype: Any = None, keep: Literal[False] | None = None,
 ) -> _jax: ...
 @overload
 def convert(
-    data: Any,
-    target: Literal["pyclesperanto", MemoryType.PYCLESPERANTO],
-    *,
-    device: Any = None,
-    copy: bool | None = None,
-    dtype: Any = None,
-    keep: Literal[False] | None = None,
+    data: Any, target: Literal["pyclesperanto", MemoryType.PYCLESPERANTO], *, device: Any = None,
+    copy: bool | None = None, dtype: Any = None, keep: Literal[False] | None = None,
 ) -> _pyclesperanto: ...
 # end of tables
 # fmt: on

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar, Token
-from typing import TYPE_CHECKING, Any, Literal, Protocol, final
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, final
 
 from . import _core  # type: ignore[attr-defined]
 
@@ -32,17 +32,22 @@ class Block:
     # Has one entry while the block is open. `setdefault` and `pop` are atomic, also without a GIL.
     _opened: dict[str, Any]
 
-    def _open(self, variable: ContextVar[Any], value: Any) -> None:
-        token: Token[Any] = variable.set(value)
-        if self._opened.setdefault("with", token) is not token:
-            variable.reset(token)
-            self._refuse(variable.name)
+    _variable: ClassVar[ContextVar[Any]]
 
-    def _close(self, variable: ContextVar[Any]) -> None:
+    def __init__(self) -> None:
+        self._opened = {}
+
+    def _open(self, value: Any) -> None:
+        token: Token[Any] = self._variable.set(value)
+        if self._opened.setdefault("with", token) is not token:
+            self._variable.reset(token)
+            self._refuse(self._variable.name)
+
+    def __exit__(self, *_exception: object) -> None:
         token = self._opened.pop("with", None)
         if token is not None:
             self._closed()
-            variable.reset(token)
+            self._variable.reset(token)
 
     def _closed(self) -> None:
         """Count the block as closed, also if its variable cannot be reset in this context."""
@@ -69,16 +74,11 @@ class no_copy(Block):  # noqa: N801
     """
 
     __slots__ = ()
-
-    def __init__(self) -> None:
-        self._opened = {}
+    _variable = _core._NO_COPY
 
     def __enter__(self) -> None:
-        self._open(_core._NO_COPY, True)
+        self._open(True)
         _core._count_blocks(0, 1)
-
-    def __exit__(self, *_exception: object) -> None:
-        self._close(_core._NO_COPY)
 
     def _closed(self) -> None:
         _core._count_blocks(0, -1)
@@ -111,6 +111,7 @@ class dtype_policy(Block):  # noqa: N801
     """
 
     __slots__ = ("_given",)
+    _variable = _core._dtype_policy
 
     def __init__(
         self,
@@ -120,15 +121,12 @@ class dtype_policy(Block):  # noqa: N801
         *,
         range: tuple[int, int] | None = None,
     ) -> None:
-        self._opened = {}
+        super().__init__()
         self._given = (dtype_conversion, scaling, narrow, range)
         _core._policy(*self._given, False)
 
     def __enter__(self) -> None:
-        self._open(_core._dtype_policy, _core._policy(*self._given, True))
-
-    def __exit__(self, *_exception: object) -> None:
-        self._close(_core._dtype_policy)
+        self._open(_core._policy(*self._given, True))
 
 
 @final
@@ -177,22 +175,20 @@ class progress(Block):  # noqa: N801
     """
 
     __slots__ = ("_bar",)
+    _variable = _BARS
 
     def __init__(self, bar: Callable[..., _Bar] | None = None) -> None:
         if bar is not None and not callable(bar):
             text = f"bar must be a class or a function like tqdm.tqdm, not {type(bar).__name__}"
             raise TypeError(text)
-        self._opened = {}
+        super().__init__()
         self._bar = bar
 
     def __enter__(self) -> None:
         make: Any = self._bar
         if make is None:
             from ._tools.progress import bar as make
-        self._open(_BARS, make)
-
-    def __exit__(self, *_exception: object) -> None:
-        self._close(_BARS)
+        self._open(make)
 
 
 for _each in (no_copy, dtype_policy, progress):

@@ -9,15 +9,15 @@ of its declaration.
 from __future__ import annotations
 
 import functools
-import inspect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy
 
-from ._core import convert, explain
+from ._core import convert, explain  # type: ignore[import-not-found]
+from ._graphs.described import HERE, Arguments, Described, by_argument, listed
+from ._graphs.function import library
 from .exceptions import UnexpectedResultError, UnsupportedArrayError
-from .stubs import ADDED
 
 __all__ = ["jax_callback", "torch_op"]
 
@@ -83,10 +83,8 @@ def jax_callback(
 
     @functools.wraps(function, updated=())
     def call(*args: Any, **kwargs: Any) -> Any:
-        leaves, tree = jax.tree_util.tree_flatten((args, kwargs))
-        arrays = [leaf for leaf in leaves if isinstance(leaf, jax.Array)]
-        rest = tuple(_HERE if isinstance(leaf, jax.Array) else leaf for leaf in leaves)
-        prepared = _JaxCall(promise, tree, rest)
+        arrays, arguments = Arguments.of(library("jax"), (args, kwargs))
+        prepared = _JaxCall(promise, arguments)
         if not any(isinstance(array, jax.core.Tracer) for array in arrays):
             return promise.alone(prepared.compute(arrays, "jax"))
 
@@ -167,11 +165,13 @@ def torch_op(
     """
     import torch
 
+    from ._graphs.schema import schema_of
+
     if not all(name.partition("::")):
         raise ValueError(f'the name of an operator has a namespace, as in "mylib::blur": {name!r}')
     promise = Promise(function, result)
     call = _TorchCall(promise, backward)
-    schema = schema or _schema(promise)
+    schema = schema or schema_of(function, promise.name, result)
     op = torch.library.custom_op(name, call.compute, mutates_args=(), schema=schema)
     op.register_fake(call.fake)
     op.register_vmap(functools.partial(call.mapped, op))
@@ -185,8 +185,8 @@ class Promise:
 
     def __init__(self, function: Callable[..., Any] | str, result: Any) -> None:
         self.function: Any = function
-        named = isinstance(function, str)
-        self.name = function if named else getattr(function, "__name__", type(function).__name__)
+        name = getattr(function, "__name__", type(function).__name__)
+        self.name: str = function if isinstance(function, str) else name
         self.is_tuple = isinstance(result, tuple)
         self.results = result if self.is_tuple else (result,)
         if not all(map(callable, self.results)) or len(self.results) < 1 + self.is_tuple:
@@ -210,81 +210,70 @@ class Promise:
         """Return the results in the form for the caller."""
         return tuple(results) if self.is_tuple else results[0]
 
+    def listed(self, result: Any) -> list[Any]:
+        """Return what has that form as a list."""
+        return [*result] if self.is_tuple else [result]
+
     def kept(self, value: Any, promised: Sequence[Any], target: Any, devices: Any) -> list[Any]:
         """Return the results of the function as arrays of a framework.
 
         Raises ``UnexpectedResultError`` if they do not match the promise.
         """
-        values = [value]
-        if self.is_tuple:
-            if not isinstance(value, (tuple, list)) or len(value) != len(promised):
-                raise self.unexpected(value, promised)
-            values = [*value]
-        arrays = [_array(each, wanted) for each, wanted in zip(values, promised, strict=True)]
-        for array, wanted in zip(arrays, promised, strict=True):
-            if array is None or _shape_and_dtype(array) != (tuple(wanted.shape), _dtype(wanted)):
-                raise self.unexpected(value, promised)
+        wanted = [*map(Described.of, promised)]
+        is_right = isinstance(value, (tuple, list)) and len(value) == len(promised)
+        if self.is_tuple and not is_right:
+            raise self.unexpected(value, wanted)
+        pairs = zip(self.listed(value), wanted, strict=True)
+        arrays = [_array(*each) for each in pairs]
+        if [None if array is None else _described(array) for array in arrays] != wanted:
+            raise self.unexpected(value, wanted)
         pairs = zip(arrays, devices, strict=True)
         return [convert(array, target, device=device) for array, device in pairs]
 
-    def unexpected(self, value: Any, promised: Sequence[Any]) -> UnexpectedResultError:
-        said = ", ".join(f"{_dtype(each)}{[*each.shape]}" for each in promised)
-        said = f"({said})" if self.is_tuple else said
+    def unexpected(self, value: Any, promised: Sequence[Described]) -> UnexpectedResultError:
+        said = f"({listed(promised)})" if self.is_tuple else listed(promised)
         return UnexpectedResultError(
             f"{self.name}() returned {_text(value)}, but result= describes {said}; make them agree"
         )
 
     def by_argument(self, gradients: Any, args: Sequence[Any]) -> tuple[Any, ...]:
         """Return a gradient for each argument, from the result of ``backward``."""
-        if not isinstance(gradients, tuple):
-            return (gradients, *[None] * (len(args) - 1))
-        if len(gradients) != len(args):
-            raise UnexpectedResultError(
-                f"backward= of {self.name}() returned {len(gradients)} gradients for {len(args)} "
-                "arguments; return one for each, or None"
-            )
-        return gradients
+        return by_argument(gradients, args, f"backward= of {self.name}()")
 
 
 _KINDS = {bool: ("bool",), int: ("int", "uint"), float: ("float", "bfloat"), complex: ("complex",)}
 
 
-def _array(value: Any, promised: Any) -> Any:
+def _array(value: Any, promised: Described) -> Any:
     """Return a function's result as an array; None if it cannot match the promise.
 
     A Python number has no dtype, and gets that of the promise if it is of the same kind.
     """
     if type(value) in _KINDS:
-        dtype = _dtype(promised)
-        if tuple(promised.shape) or not dtype.startswith(_KINDS[type(value)]):
+        if promised.shape or not promised.name.startswith(_KINDS[type(value)]):
             return None
-        array = convert(numpy.asarray(value), "numpy", dtype=dtype)
+        array = convert(numpy.asarray(value), "numpy", dtype=promised.name)
         return array if type(value) is not int or int(array) == value else None
     return numpy.asarray(value) if isinstance(value, numpy.generic) else value
 
 
-def _shape_and_dtype(array: Any) -> tuple[tuple[int, ...], str] | None:
+def _described(array: Any) -> Described | None:
+    """Describe an array of any framework; None for anything else."""
     try:
         record = explain(array, "numpy", copy=True)
     except UnsupportedArrayError:
         return None
-    return record.shape, record.dtype
-
-
-def _dtype(array: Any) -> str:
-    """Return the name of an array's dtype, which JAX and PyTorch share with NumPy."""
-    dtype = array.dtype
-    return getattr(dtype, "name", None) or getattr(dtype, "__name__", str(dtype)).split(".")[-1]
+    return Described(record.shape, record.dtype)
 
 
 def _text(value: Any) -> str:
     """Describe a value in a message."""
     if isinstance(value, (tuple, list)):
         return f"({', '.join(map(_text, value))})"
-    found = _shape_and_dtype(value) if hasattr(value, "shape") else None
-    if found is None:
-        return f"{value!r}" if value is None or type(value) in _KINDS else type(value).__name__
-    return f"{found[1]}{[*found[0]]}"
+    found = _described(value) if hasattr(value, "shape") else None
+    if found is not None:
+        return str(found)
+    return f"{value!r}" if value is None or type(value) in _KINDS else type(value).__name__
 
 
 # JAX
@@ -304,41 +293,28 @@ def _as_jax_reads(array: numpy.ndarray[Any, Any]) -> numpy.ndarray[Any, Any]:
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
-_HERE = object()
-"""Takes the place of a JAX array among the arguments."""
-
-
 class _JaxCall:
     """A call without its JAX arrays. JAX compiles equal calls once."""
 
-    def __init__(self, promise: Promise, tree: Any, rest: tuple[Any, ...]) -> None:
-        self.promise, self.tree, self.rest = promise, tree, rest
-        # Numbers that are equal may differ: 0.0 and -0.0, 1 and True.
-        keys = (repr(leaf) if type(leaf) in _PLAIN else id(leaf) for leaf in rest)
-        self.key = (promise, tree, tuple(zip(map(type, rest), keys, strict=True)))
+    def __init__(self, promise: Promise, arguments: Arguments) -> None:
+        self.promise, self.arguments = promise, arguments
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _JaxCall) and self.key == other.key
+        return isinstance(other, _JaxCall) and (
+            (self.promise, self.arguments) == (other.promise, other.arguments)
+        )
 
     def __hash__(self) -> int:
-        return hash(self.key)
+        return hash((self.promise, self.arguments))
 
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
         return tuple(map(_as_jax_reads, self.compute(arrays, "numpy")))
 
-    def arguments(self, arrays: Iterable[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        import jax
-
-        found = iter(arrays)
-        leaves = [next(found) if leaf is _HERE else leaf for leaf in self.rest]
-        args, kwargs = jax.tree_util.tree_unflatten(self.tree, leaves)
-        return args, kwargs
-
     def promised(self, arrays: Iterable[Any]) -> list[Any]:
-        return described(self.promise.of(*self.arguments(described(arrays))))
+        return described(self.promise.of(*self.arguments.filled(described(arrays))))
 
     def compute(self, arrays: Sequence[Any], target: Any) -> list[Any]:
-        args, kwargs = self.arguments(arrays)
+        args, kwargs = self.arguments.filled(arrays)
         promised = self.promised(arrays)
         value = self.promise.function(*args, **kwargs)
         return self.promise.kept(value, promised, target, [None] * len(promised))
@@ -349,8 +325,8 @@ class _JaxCall:
         """Return the gradients of the JAX arrays, in their order."""
         import jax
 
-        args, kwargs = self.arguments(arrays)
-        if any(isinstance(leaf, jax.Array) for leaf in jax.tree_util.tree_leaves(kwargs)):
+        args, kwargs = self.arguments.filled(arrays)
+        if Arguments.of(library("jax"), kwargs)[0]:
             raise TypeError(
                 f"{self.promise.name}() has gradients of arguments that are passed by position; "
                 "pass arrays in that way"
@@ -361,11 +337,8 @@ class _JaxCall:
             tree = jax.tree_util.tree_structure(argument)
             empty = each is None
             leaves += [None] * tree.num_leaves if empty else tree.flatten_up_to(each)
-        pairs = zip(leaves, self.rest, strict=False)
-        return tuple(leaf for leaf, place in pairs if place is _HERE)
-
-
-_PLAIN = (bool, int, float, complex, str, bytes)
+        pairs = zip(leaves, self.arguments.rest, strict=False)
+        return tuple(leaf for leaf, place in pairs if place is HERE)
 
 
 # PyTorch
@@ -380,15 +353,12 @@ class _TorchCall:
     def compute(self, *args: Any, **kwargs: Any) -> Any:
         """Run the operator."""
         import torch
-        from torch.utils._pytree import tree_map_only
 
-        def without_values(tensor: Any) -> Any:
-            return tensor.to("meta")
-
+        tensors, arguments = Arguments.of(library("torch"), (args, kwargs))
         # PyTorch records the operator, and the function does not see that.
-        args, kwargs = tree_map_only(torch.Tensor, torch.Tensor.detach, (args, kwargs))
-        metas, named = tree_map_only(torch.Tensor, without_values, (args, kwargs))
-        tensors = [*_tensors((args, kwargs))]
+        tensors = [tensor.detach() for tensor in tensors]
+        args, kwargs = arguments.filled(tensors)
+        metas, named = arguments.filled([tensor.to("meta") for tensor in tensors])
         promised = self.promise.of(metas, named)
         home = tensors[0].device if tensors else torch.device("cpu")
         devices = [home if each.device.type == "meta" else each.device for each in promised]
@@ -407,54 +377,25 @@ class _TorchCall:
 
     def mapped(self, op: Any, info: Any, axes: Any, *args: Any, **kwargs: Any) -> Any:
         """Run the operator for each element of a batch."""
-        import torch
 
-        def part(argument: Any, axis: Any, at: int) -> Any:
-            if isinstance(argument, (list, tuple)) and axis is not None:
-                return [part(*each, at) for each in zip(argument, axis, strict=True)]
-            if axis is None:
-                return argument
-            # Nothing can be selected from an empty batch.
-            shape = argument.movedim(axis, 0).shape[1:]
-            return argument.select(axis, at) if count else argument.new_empty(shape)
+        def listed(run: Callable[..., Any]) -> Callable[..., list[Any]]:
+            return lambda *part: self.promise.listed(run(*part, **kwargs))
 
-        # For an empty batch, `result` describes an element.
-        count = info.batch_size
-        call, places = (op, range(count)) if count else (self.fake, range(1))
-        rows = []
-        for at in places:
-            parts = [part(*each, at) for each in zip(args, axes, strict=True)]
-            rows.append(call(*parts, **kwargs))
-        if not self.promise.is_tuple:
-            return torch.stack(rows)[:count], 0
-        stacked = tuple(torch.stack(column)[:count] for column in zip(*rows, strict=True))
-        return stacked, (0,) * len(stacked)
+        call, without_values = listed(op), listed(self.fake)
+        stacked = library("torch").mapped(call, without_values, info.batch_size, axes, args)
+        return self.promise.alone(stacked), self.promise.alone([0] * len(stacked))
 
     def save(self, ctx: Any, inputs: Any, output: Any, keyword_only_inputs: Any = None) -> None:
         """Keep the values from which the gradients are computed."""
-        import torch
-        from torch.utils._pytree import tree_flatten
-
-        leaves, ctx.arguments = tree_flatten((inputs, keyword_only_inputs or {}))
-        ctx.rest = [None if isinstance(leaf, torch.Tensor) else (leaf,) for leaf in leaves]
-        ctx.save_for_backward(*(leaf for leaf in leaves if isinstance(leaf, torch.Tensor)))
+        given = (inputs, keyword_only_inputs or {})
+        tensors, ctx.arguments = Arguments.of(library("torch"), given)
+        ctx.save_for_backward(*tensors)
 
     def gradients(self, ctx: Any, *gradients: Any) -> Any:
-        from torch.utils._pytree import tree_unflatten
-
         assert self.backward is not None
-        saved = iter(ctx.saved_tensors)
-        leaves = [next(saved) if leaf is None else leaf[0] for leaf in ctx.rest]
-        args, kwargs = tree_unflatten(leaves, ctx.arguments)
+        args, kwargs = ctx.arguments.filled(ctx.saved_tensors)
         made = self.backward(self.promise.alone(gradients), *args, **kwargs)
         return self.promise.by_argument(made, args)
-
-
-def _tensors(arguments: Any) -> Iterator[Any]:
-    import torch
-    from torch.utils._pytree import tree_leaves
-
-    return (leaf for leaf in tree_leaves(arguments) if isinstance(leaf, torch.Tensor))
 
 
 def _fresh(results: list[Any], inputs: list[Any]) -> list[Any]:
@@ -477,77 +418,3 @@ def _fresh(results: list[Any], inputs: list[Any]) -> list[Any]:
             results[at] = tensor.contiguous()
         taken.append(span(results[at]))
     return results
-
-
-_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
-_SCHEMA_TYPES = {"bool": "bool", "int": "SymInt", "float": "float", "str": "str"}
-# A declaration adds these, the last one for code written for the original package.
-_ADDED = (*ADDED, "dtype_config")
-
-
-def _schema(promise: Promise) -> str:
-    """Return the schema of an operator, from the signature of its function."""
-    is_declared = hasattr(promise.function, "input_memory_type")
-    parameters: list[str] = []
-    for parameter in inspect.signature(promise.function).parameters.values():
-        if parameter.kind is parameter.KEYWORD_ONLY:
-            if is_declared and parameter.name in _ADDED:
-                continue
-            if "*" not in parameters:
-                parameters.append("*")
-        text = _schema_of(parameter)
-        if text is None:
-            raise TypeError(
-                f"a schema of PyTorch cannot have the parameter '{parameter}' of {promise.name}(); "
-                'annotate it, or pass schema="(Tensor image, float sigma) -> Tensor" or the like'
-            )
-        parameters.append(text)
-    results = ", ".join(["Tensor"] * len(promise.results))
-    return f"({', '.join(parameters)}) -> " + (f"({results})" if promise.is_tuple else results)
-
-
-def _schema_of(parameter: inspect.Parameter) -> str | None:
-    """Return the text of a parameter; None if its type is unclear or its default has no text."""
-    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-        return None
-    annotation, default = parameter.annotation, parameter.default
-    if annotation is parameter.empty and default is not parameter.empty:
-        annotation = type(default)
-    words = annotation if isinstance(annotation, str) else _words(annotation)
-    words = words.replace("typing.", "").removeprefix("Optional[")
-    parts = [part.strip(" ]") for part in words.split("|")]
-    is_optional = "Optional[" in str(annotation) or "None" in parts
-    (first, *others) = [part for part in parts if part != "None"] or ["None"]
-    if others or first.partition("[")[0] in _NO_TENSORS:
-        return None
-    kind = _SCHEMA_TYPES.get(first, "Tensor") + "?" * is_optional
-    if default is parameter.empty:
-        return f"{kind} {parameter.name}"
-    shown = repr(default)
-    if isinstance(default, str):
-        shown = '"' + default.translate(_ESCAPES) + '"'
-    text = f"{kind} {parameter.name}={shown}"
-    return text if _is_parsed(text) else None
-
-
-def _is_parsed(text: str) -> bool:
-    """Return whether PyTorch can read a parameter. It cannot read infinity or 2**70, say."""
-    import torch
-
-    try:
-        torch._C.parse_schema(f"f({text}) -> Tensor")
-    except (RuntimeError, IndexError):
-        return False
-    return True
-
-
-# Types that are not arrays and have no counterpart here.
-_NO_TENSORS = (
-    "None", "NoneType", "complex", "bytes", "object", "tuple", "list", "dict", "set", "Tuple",
-    "List", "Dict", "Sequence", "Iterable", "Callable", "Literal", "collections.abc.Sequence",
-    "collections.abc.Iterable", "collections.abc.Callable",
-)  # fmt: skip
-
-
-def _words(annotation: Any) -> str:
-    return annotation.__name__ if isinstance(annotation, type) else str(annotation)

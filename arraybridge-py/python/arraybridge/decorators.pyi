@@ -93,58 +93,6 @@ class Declared(Generic[_P, _R]):
 
 @final
 class Decorator:
-    """A decorator for functions that work on one framework's arrays.
-
-    Use it as ``@torch``, ``@torch(..)`` or ``torch(function)``. Options:
-
-    ``input_type``: the framework that callers usually bring, which ``input_memory_type`` reports.
-    The function always receives arrays of the decorator's framework.
-    ``output_type``: the framework of the results.
-    ``output_type="input"`` stands for the framework of the first array argument.
-    ``input_dtype``: the dtype that arguments are cast to.
-    ``arrays``: the parameters that are converted. ``lead``: the parameter whose array gives the
-    result its dtype, and is sliced and split. By default it is the first array that can be an
-    image; arrays in containers come after the others. ``writes``: the parameters that the function
-    writes to. What it writes to a copy is written back, and an array that nobody can write to is
-    refused before the call. For PyTorch, which counts writes, this needs no declaration.
-    ``sliced``: the parameters that are sliced and split together with the lead. One value for each
-    slice, also from a list of numbers, is an array without axes.
-    ``device``: "host", "cuda:1" or an index. ``gpu_id``: the accelerator to prefer; if the machine
-    has none, the arrays stay on the host. ``copy``: True copies every argument, False shares memory
-    or raises.
-    ``dtype_conversion``, ``scaling``, ``range``: the dtype of results, as in ``dtype_policy``.
-    ``narrow="error"``: raise if the framework lacks the dtype of an argument, instead of converting
-    it to the nearest dtype with a warning.
-    ``oom_recovery=False``: do not retry when memory runs out. ``on_oom``: the attempts, in order.
-    ``clear_cuda_cache=True``: retry with all caches cleared, whatever the values of these two.
-    ``split_axis``: the axis along which the first array may be split. ``join``: the way to combine
-    the results of the parts. ``host``: the function to call on the host.
-    ``contract``: a check of the result. If it returns False, ``ValueError`` is raised.
-    ``slice_by_slice=True``: call the function with each 2-D slice of the first array, along all
-    axes before the last two. ``slice_axes=("y", "x")`` or ``(-3, -2)``: the axes of a slice.
-    ``slice_by_slice_default`` and ``dtype_config_default``: the original package's names of
-    ``slice_by_slice`` and, for an object with ``default_dtype_conversion``, ``dtype_conversion``.
-    ``tiles=(512, 512)``: call the function with each tile of the last axes of the first array, and
-    put the results together. ``None`` leaves an axis whole, and ``"chunks"`` follows the chunks or
-    shards of ``out`` or of the first array. ``halo``: the number of extra elements on each side of
-    a tile. ``pad``: how all tiles get one shape: "reflect", "edge" or "constant". ``workers``: the
-    number of threads that work on tiles.
-    ``writable=True``: copy results of JAX and TensorFlow, so that NumPy can write to them.
-    ``keep``: what becomes of the object that the lead is in, such as an ``xarray.DataArray``, if
-    ``output_type="input"``. By default the result is in one like it, unless the function would have
-    to keep a unit, or be called for each block of a dask array: True says that it may. "strict"
-    says so too, and makes what cannot be kept an error. False returns the array.
-
-    Raises ``TypeError`` or ``ValueError`` for unknown options and values.
-
-    >>> import numpy, arraybridge
-    >>> @arraybridge.numpy(output_type="input")
-    ... def brighter(image, by=1):
-    ...     return image + by
-    >>> brighter(numpy.zeros(2, dtype="uint8"), by=3)
-    array([3, 3], dtype=uint8)
-    """
-
     __name__: str
     __qualname__: str
     def __init__(
@@ -173,7 +121,6 @@ class Decorator:
         gpu_id: int | None = None,
         copy: bool | None = None,
         dtype_conversion: Any = None,
-        dtype_config_default: Any = None,
         scaling: Literal["clamp", "unit", "stretch"] | None = None,
         range: tuple[int, int] | None = None,
         narrow: Literal["warn", "error"] | None = None,
@@ -187,11 +134,12 @@ class Decorator:
         differentiable: bool | None = None,
         slice_by_slice: bool | None = None,
         slice_by_slice_default: bool | None = None,
+        dtype_config_default: Any = None,
         slice_axes: Sequence[int | str] | None = None,
         tiles: Sequence[int | None] | Literal["chunks"] | None = None,
         halo: int | Sequence[int] | None = None,
-        workers: int | None = None,
         pad: Literal["reflect", "edge", "constant"] | None = None,
+        workers: int | None = None,
         writable: bool | None = None,
         keep: bool | Literal["strict"] | None = None,
     ) -> _Options: ...
@@ -206,38 +154,7 @@ def memory_types(
     output_type: _Output,
     contract: Any = None,
     **options: Any,
-) -> _Options:
-    """Declare which frameworks a function takes and returns.
-
-    Parameters
-    ----------
-    input_type, output_type : str or MemoryType
-        The framework that array arguments are converted to, and the framework of the results. The
-        output type "input" stands for the framework of the first array argument.
-    contract : callable, optional
-        A check that is called with the result. If it returns False, a ValueError is raised.
-    **options
-        Options of the decorators, such as `arraybridge.torch`.
-
-    Returns
-    -------
-    Decorator
-        A decorator for the function.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a framework or an option is unknown.
-
-    Examples
-    --------
-    >>> import numpy, arraybridge
-    >>> @arraybridge.memory_types("numpy", "input")
-    ... def doubled(image):
-    ...     return image * 2
-    >>> doubled(numpy.ones(2))
-    array([2., 2.])
-    """
+) -> _Options: ...
 
 # tables
 numpy: Final[Decorator]

@@ -7,32 +7,15 @@ classes.
 from __future__ import annotations
 
 __all__ = [
-    "AliasedArgumentError",
-    "ClippedValuesWarning",
-    "CopyRequiredError",
-    "DeviceMemoryError",
-    "DeviceUnavailableError",
-    "FractionsLostWarning",
-    "FrameworkNotInstalledError",
-    "FrameworkTableError",
-    "GradientDetachedWarning",
-    "InvalidDeviceError",
-    "LabelOrderWarning",
-    "MemoryConversionError",
-    "MetadataDroppedWarning",
-    "NarrowedDtypeWarning",
-    "NoAcceleratorWarning",
-    "NotDifferentiableError",
-    "OomFallbackWarning",
-    "ResultCollapsedError",
-    "RoundedIntegersWarning",
-    "RustPanicError",
-    "SharedImmutableMemoryWarning",
-    "UnexpectedResultError",
-    "UnknownFrameworkError",
-    "UnsupportedArrayError",
+    "AliasedArgumentError", "ClippedValuesWarning", "CopyRequiredError", "DeviceMemoryError",
+    "DeviceUnavailableError", "FractionsLostWarning", "FrameworkNotInstalledError",
+    "FrameworkTableError", "GradientDetachedWarning", "InvalidDeviceError", "LabelOrderWarning",
+    "MemoryConversionError", "MetadataDroppedWarning", "NarrowedDtypeWarning",
+    "NoAcceleratorWarning", "NotDifferentiableError", "OomFallbackWarning", "ResultCollapsedError",
+    "RoundedIntegersWarning", "RustPanicError", "SharedImmutableMemoryWarning",
+    "UnexpectedResultError", "UnknownFrameworkError", "UnsupportedArrayError",
     "UnsupportedDtypeError",
-]
+]  # fmt: skip
 
 
 class MemoryConversionError(Exception):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import sys
 import threading
-from collections.abc import Callable
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, final
 
 from . import _core  # type: ignore[attr-defined]
@@ -65,8 +69,8 @@ class trace:
         self.records, self.spans = self._block.__enter__()
         return self.records
 
-    def __exit__(self, kind: Any = None, error: Any = None, traceback: Any = None, /) -> None:
-        self._block.__exit__(kind, error, traceback)
+    def __exit__(self, *_exception: Any) -> None:
+        self._block.__exit__()
 
     def __call__(self, function: Callable[..., Any], /) -> Callable[..., Any]:
         """Return the function with a trace around each call. Calls may overlap."""
@@ -76,18 +80,29 @@ class trace:
 
             @functools.wraps(function)
             async def traced(*args: Any, **kwargs: Any) -> Any:
-                with _Part(self):
+                with self._part():
                     return await function(*args, **kwargs)
 
         else:
 
             @functools.wraps(function)
             def traced(*args: Any, **kwargs: Any) -> Any:
-                with _Part(self):
+                with self._part():
                     return function(*args, **kwargs)
 
         traced.trace = self  # type: ignore[attr-defined]
         return traced
+
+    @contextlib.contextmanager
+    def _part(self) -> Iterator[None]:
+        """Collect the records of one call."""
+        part = trace(everywhere=self._everywhere)
+        try:
+            with part:
+                yield
+        finally:
+            self.records.extend(part.records)
+            self.spans.extend(part.spans)
 
     def totals(self, *by: str) -> list[dict[str, Any]]:
         """Add up the records that have equal fields.
@@ -211,8 +226,9 @@ class observe:
                 kind = type(value).__name__
                 raise TypeError(f"observe: {name} must be a function of a record, not {kind}")
         self._lock = threading.Lock()
-        ends = (_Receiver(callback), _Receiver(spans) if spans else _Nobody())
-        self._block: _Collector | None = _Collector(True, ends)
+        # An empty queue forgets what is appended.
+        calls: Any = _Receiver(spans) if spans else deque(maxlen=0)
+        self._block: _Collector | None = _Collector(True, (_Receiver(callback), calls))
         self._block.__enter__()
 
     def close(self) -> None:
@@ -236,9 +252,10 @@ class _Collector(Block):
     """
 
     __slots__ = ("_everywhere", "_into")
+    _variable = _core._TRACES
 
     def __init__(self, everywhere: bool, into: tuple[Any, Any] | None = None) -> None:
-        self._opened = {}
+        super().__init__()
         self._everywhere, self._into = everywhere, into
 
     def __enter__(self) -> tuple[Any, Any]:
@@ -249,26 +266,19 @@ class _Collector(Block):
                 self._refuse("arraybridge.trace")
             _core._EVERYWHERE[id(lists)] = lists
         else:
-            self._open(_core._TRACES, (*(_core._TRACES.get() or ()), lists))
+            self._open((*(_core._TRACES.get() or ()), lists))
         _core._count_blocks(1, 0)
         return lists
 
     def __exit__(self, *_exception: object) -> None:
         if not self._everywhere:
-            self._close(_core._TRACES)
+            super().__exit__()
         elif opened := self._opened.pop("with", None):
             del _core._EVERYWHERE[id(opened[0])]
             self._closed()
 
     def _closed(self) -> None:
         _core._count_blocks(-1, 0)
-
-
-class _Nobody:
-    """Takes records and forgets them."""
-
-    def append(self, record: Record) -> None:
-        pass
 
 
 class _Receiver:
@@ -287,37 +297,21 @@ class _Receiver:
         try:
             self.callback(record)
         except BaseException as error:
-            sys.unraisablehook(_Unraisable(error, self.callback))  # type: ignore[arg-type]
+            _report(error, self.callback)
         finally:
             self._inside.yes = False
 
 
-class _Unraisable:
-    """The argument of ``sys.unraisablehook``."""
-
-    err_msg = "Exception ignored in a function that observes conversions"
-
-    def __init__(self, error: BaseException, callback: Callable[..., object]) -> None:
-        self.exc_type = type(error)
-        self.exc_value = error
-        self.exc_traceback = error.__traceback__
-        self.object = callback
-
-
-class _Part:
-    """A call of a decorated function."""
-
-    def __init__(self, whole: trace) -> None:
-        self.whole = whole
-        self.part = trace(everywhere=whole._everywhere)
-
-    def __enter__(self) -> None:
-        self.part.__enter__()
-
-    def __exit__(self, *exception: Any) -> None:
-        self.part.__exit__(*exception)
-        self.whole.records.extend(self.part.records)
-        self.whole.spans.extend(self.part.spans)
+def _report(error: BaseException, callback: Callable[..., object]) -> None:
+    """Hand an error to ``sys.unraisablehook``, whose default takes none from Python."""
+    text = "Exception ignored in a function that observes conversions"
+    if sys.unraisablehook is sys.__unraisablehook__:
+        print(f"{text}: {callback!r}", file=sys.stderr)
+        traceback.print_exception(error)
+        return
+    report: Any = SimpleNamespace(exc_type=type(error), exc_value=error, object=callback)
+    report.exc_traceback, report.err_msg = error.__traceback__, text
+    sys.unraisablehook(report)
 
 
 trace.__module__ = observe.__module__ = "arraybridge"

@@ -93,13 +93,11 @@ def convert_tree(
             return done[address]
         try:
             result = done[address] = made(leaf, target)
-        except UnsupportedArrayError as error:
+        except MemoryConversionError as error:
             # What is in a buffer need not be numbers.
-            if likeness != "buffer":
+            if likeness != "buffer" or not isinstance(error, UnsupportedArrayError):
                 raise walk.at_leaf(error) from None
             result = done[address] = leaf
-        except MemoryConversionError as error:
-            raise walk.at_leaf(error) from None
         return result
 
     result, records, start = _core._gathered(lambda: walk.mapped(tree, converted))
@@ -150,11 +148,9 @@ def explain_tree(
                 record = leaves[walk.place()] = explain(leaf, target, **asked)
                 if record.route != "keep":
                     seen[id(leaf)] = _CHANGED
-            except UnsupportedArrayError as error:
-                if likeness != "buffer":
-                    raise walk.at_leaf(error) from None
             except MemoryConversionError as error:
-                raise walk.at_leaf(error) from None
+                if likeness != "buffer" or not isinstance(error, UnsupportedArrayError):
+                    raise walk.at_leaf(error) from None
         return seen[id(leaf)]
 
     walk.mapped(tree, explained)

@@ -1,7 +1,8 @@
 """Take apart objects with an array inside, such as labelled arrays, and make one for the result.
 
-The classes of other libraries are registered in ``_adapters``, with ``register_wrapper``, and that
-module is loaded when an object of no framework is met for the first time. No library is imported.
+The classes of other libraries are registered in ``_arrays.adapters``, with ``register_wrapper``.
+That module is loaded when an object of no framework is met for the first time. No library is
+imported.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ def register_wrapper(
         if function is not None and not callable(function):
             raise TypeError(f"register_wrapper: {name} must be a function of the object, or None")
     global _registered, _found
-    from . import _adapters  # noqa: F401 - what it registers comes before
+    from ._arrays import adapters  # noqa: F401 - what it registers comes before
 
     name = cls if isinstance(cls, str) else f"{cls.__module__}.{cls.__qualname__}"
     others = {key: value for key, value in _registered.items() if key != cls}
@@ -207,7 +208,7 @@ def _find(cls: type) -> _Wrapper | None:
         return known[cls]
     except KeyError:
         pass
-    from . import _adapters  # noqa: F401 - it registers the classes of other libraries
+    from ._arrays import adapters  # noqa: F401 - it registers the classes of other libraries
 
     found = None
     for base in cls.__mro__[:-1]:

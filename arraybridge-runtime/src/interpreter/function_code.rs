@@ -4,7 +4,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-/// Returns whether a code object is that of `arraybridge._function`.
+/// Returns whether a code object is that of `arraybridge._declared.function`.
 pub fn is_ours(code: &Bound<'_, PyAny>) -> bool {
     let names = code.getattr(intern!(code.py(), "co_freevars"));
     names.and_then(|names| names.eq(("__arraybridge_declared__",))).unwrap_or(false)

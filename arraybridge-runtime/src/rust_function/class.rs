@@ -70,7 +70,7 @@ fn framework(name: &'static str) -> PyResult<&'static Framework> {
 
 /// Adds every function of this extension crate that is declared with `#[memory_type(..)]` to its
 /// module, in the order of their names, and the class of each `NamedTuple`. Methods are added to their classes.
-/// `arraybridge._export` declares them, as the decorators declare Python functions.
+/// `arraybridge._declared.export` declares them, as the decorators declare Python functions.
 ///
 /// # Errors
 ///
@@ -89,7 +89,7 @@ pub fn export(module: &Bound<'_, PyModule>) -> PyResult<()> {
     add_classes(module)?;
     let entries = inventory::iter::<FunctionEntry>.into_iter();
     let exported = entries.map(|entry| Exported::of(py, entry)).collect::<PyResult<Vec<_>>>()?;
-    let declare = py.import("arraybridge._export")?.getattr("declare")?;
+    let declare = py.import("arraybridge._declared.export")?.getattr("declare")?;
     let declared = declare.call1((module, exported, tuple_names()))?;
     for (name, function) in declared.extract::<Vec<(String, Bound<'_, PyAny>)>>()? {
         module.add(name, function)?;
@@ -97,7 +97,7 @@ pub fn export(module: &Bound<'_, PyModule>) -> PyResult<()> {
     Ok(())
 }
 
-/// A function, and what `arraybridge._export` has to know to declare it.
+/// A function, and what `arraybridge._declared.export` has to know to declare it.
 #[derive(IntoPyObject)]
 struct Exported<'py> {
     function: Bound<'py, Function>,

@@ -52,7 +52,7 @@ impl TupleClass {
 
     fn make(&self, py: Python<'_>, module: Option<&str>) -> PyResult<Py<PyAny>> {
         let module = module.unwrap_or(self.module);
-        let make = py.import("arraybridge._export")?.getattr("named_tuple")?;
+        let make = py.import("arraybridge._declared.export")?.getattr("named_tuple")?;
         let class = make.call1((self.name, self.docs, module, self.fields, tuple_names()))?;
         Ok(class.unbind())
     }

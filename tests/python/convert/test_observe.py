@@ -3,6 +3,7 @@
 import threading
 
 import arraybridge as ab
+import bridges
 import numpy as np
 import pytest
 
@@ -64,6 +65,18 @@ def test_a_callback_that_fails_fails_nothing_but_is_reported(monkeypatch):
         assert copied().tolist() == IMAGE.tolist()
     assert [str(each.exc_value) for each in told] == ["full"] and told[0].object is fails
     assert len(seen) == len(records) == 1
+
+
+def test_an_error_of_a_callback_is_printed_where_nobody_takes_it():
+    code = """
+import arraybridge, numpy
+with arraybridge.observe(lambda record: 1 / 0):
+    print(arraybridge.convert(numpy.ones(2), "numpy", copy=True))
+"""
+    done = bridges.python(code)
+    assert done.returncode == 0 and done.stdout.strip() == "[1. 1.]"
+    assert "Exception ignored in a function that observes conversions" in done.stderr
+    assert "ZeroDivisionError" in done.stderr
 
 
 def test_conversions_of_the_callback_are_not_observed():

@@ -284,9 +284,9 @@ def test_a_compiled_function_of_jax_is_compiled_once():
     need("torch", "jax")
     import jax
     import torch
-    from arraybridge import _gradients
+    from arraybridge._graphs.jax import linearized, pulled
 
-    programs = [_gradients._jax_linearized(), _gradients._jax_pulled()]
+    programs = [linearized, pulled]
     before = [program._cache_size() for program in programs]
 
     @ab.jax(differentiable=True)

@@ -1,10 +1,13 @@
 """The checks of the options of declarations."""
 
+import ast
+import pathlib
 import sys
 
 import arraybridge
 import numpy
 import pytest
+from arraybridge._declared.options import OPTIONS
 
 ONLY_ONE = "give only one of "
 TILES = "tiles must be a tuple with the length of a tile for each of the last axes"
@@ -73,3 +76,18 @@ def test_options_of_every_form_are_taken(options):
         return x
 
     assert arraybridge.numpy(**options)(function)(numpy.ones((8, 8))).sum() == 64
+
+
+def test_type_checkers_know_the_options_of_the_list():
+    stub = pathlib.Path(arraybridge.__file__).with_name("decorators.pyi").read_text()
+    classes = {node.name: node for node in ast.parse(stub).body if isinstance(node, ast.ClassDef)}
+    calls = [node for node in classes["Decorator"].body if getattr(node, "name", "") == "__call__"]
+    written = [parameter.arg for parameter in calls[-1].args.kwonlyargs]
+    assert written == [option.name for option in OPTIONS]
+
+
+def test_a_docstring_describes_each_option():
+    section = arraybridge.numpy.__doc__.split("Parameters\n", 1)[1].split("Returns\n", 1)[0]
+    heads = [line for line in section.splitlines() if line and line[0] not in " -"]
+    described = [name for head in heads for name in head.split(" : ")[0].split(", ")]
+    assert described == ["function", *(option.name for option in OPTIONS)]

@@ -188,9 +188,9 @@ def test_the_stubs_repeat_the_docstrings_of_functions_and_constants(stem):
     # The last overload has the docstring.
     functions = {node.name: node for node in stub.body if isinstance(node, ast.FunctionDef)}
     for name, node in functions.items():
-        if not name.startswith("_"):
-            function = getattr(MODULES[stem], name)
-            assert ast.get_docstring(node) == inspect.getdoc(function), name
+        # Editors read the docstring of a function in Python where it is, if the stub has none.
+        if not name.startswith("_") and (written := ast.get_docstring(node)) is not None:
+            assert written == inspect.getdoc(getattr(MODULES[stem], name)), name
 
 
 def anchors(text):

@@ -5,7 +5,7 @@ import types
 from types import SimpleNamespace
 
 import pytest
-from arraybridge import _export
+from arraybridge._declared import export as _export
 
 
 def entry(name, ident=None, module="a", method=None, settings=(), parameters=()):

@@ -28,7 +28,7 @@ pub enum FunctionKind {
 }
 
 impl FunctionKind {
-    /// All kinds, by the numbers that `arraybridge._function` gives them.
+    /// All kinds, by the numbers that `arraybridge._declared.function` has for them.
     const ALL: [FunctionKind; 4] = [
         FunctionKind::Plain,
         FunctionKind::Coroutine,
@@ -49,7 +49,7 @@ pub enum MethodBinding {
 }
 
 impl MethodBinding {
-    /// All bindings, by the numbers that `arraybridge._function` gives them.
+    /// All bindings, by the numbers that `arraybridge._declared.function` has for them.
     const ALL: [MethodBinding; 3] =
         [MethodBinding::Instance, MethodBinding::Class, MethodBinding::Static];
 }
@@ -97,7 +97,7 @@ impl Definition {
         keywords: &Bound<'py, PyDict>,
         adds_dtype: AddsDtype,
     ) -> Result<(Definition, Option<Bound<'py, PyAny>>)> {
-        let about = function.py().import("arraybridge._function")?.getattr("about")?;
+        let about = function.py().import("arraybridge._declared.function")?.getattr("about")?;
         let (function, binding, name, kind): (Bound<'py, PyAny>, usize, String, usize) =
             about.call1((function,))?.extract()?;
         let options = Options::read(execution, keywords)?;
@@ -127,7 +127,7 @@ impl Definition {
             return Err(Error::Type(text.to_owned()));
         }
         if definition.options.differentiable {
-            let check = keywords.py().import("arraybridge._gradients")?.getattr("check")?;
+            let check = keywords.py().import("arraybridge._graphs.gradients")?.getattr("check")?;
             check.call1((execution.name, &definition.name, keywords))?;
             if definition.kind != FunctionKind::Plain {
                 let text = "differentiable is for functions that return their result";

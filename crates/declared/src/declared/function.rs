@@ -242,6 +242,6 @@ fn set_attributes(
     };
     let types = (options.usual_input.name, output, options.execution.name);
     let is_coroutine = definition.kind == FunctionKind::Coroutine;
-    let dress = DRESS.import(py, "arraybridge._function", "dress")?;
+    let dress = DRESS.import(py, "arraybridge._declared.function", "dress")?;
     dress.call1((declared, function, signature, types, keywords, is_coroutine)).map(drop)
 }

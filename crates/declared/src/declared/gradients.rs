@@ -1,4 +1,4 @@
-//! Calls through which a gradient of another framework flows. `arraybridge._gradients` makes them.
+//! Calls through which a gradient of another framework flows. `arraybridge._graphs.gradients` makes them.
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -23,7 +23,7 @@ pub fn call<'py>(
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
     static CALL: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let py = args.py();
-    let call = CALL.import(py, "arraybridge._gradients", "call")?;
+    let call = CALL.import(py, "arraybridge._graphs.gradients", "call")?;
     let framework = definition.options.execution.name;
     let rule = definition.keywords.bind(py).get_item(RULE)?;
     let function = (definition.function.bind(py), framework, &definition.name, rule);
@@ -43,7 +43,7 @@ pub fn rule<'py>(
     result: Option<&Bound<'py, PyAny>>,
 ) -> Result<Bound<'py, PyAny>> {
     let py = forward.py();
-    let rule = py.import("arraybridge._gradients")?.getattr("rule")?;
+    let rule = py.import("arraybridge._graphs.gradients")?.getattr("rule")?;
     let framework = definition.options.execution.name;
     let function = (definition.function.bind(py), framework, &definition.name);
     let gives_input = definition.options.gives_input();

@@ -154,7 +154,9 @@ pub const RULE: &str = "vjp";
 /// [`Error::Type`] for any other.
 pub fn check_public(keywords: &Bound<'_, PyDict>) -> Result<()> {
     static CHECK: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    CHECK.import(keywords.py(), "arraybridge._options", "check_names")?.call1((keywords,))?;
+    CHECK
+        .import(keywords.py(), "arraybridge._declared.options", "check_names")?
+        .call1((keywords,))?;
     Ok(())
 }
 
@@ -167,7 +169,7 @@ impl Options {
     /// that is not allowed.
     pub fn read(execution: &'static Framework, keywords: &Bound<'_, PyDict>) -> Result<Options> {
         static READ: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        let read = READ.import(keywords.py(), "arraybridge._options", "read")?;
+        let read = READ.import(keywords.py(), "arraybridge._declared.options", "read")?;
         let checked = read.call1((keywords,))?;
         let keywords = CheckedKeywords(checked.cast_into().map_err(PyErr::from)?);
         let usual_input = keywords.framework("input_type")?.unwrap_or(execution);
@@ -278,7 +280,7 @@ impl Options {
     }
 }
 
-/// The options of a declaration that are not None, as `arraybridge._options` returns them.
+/// The options of a declaration that are not None, as `arraybridge._declared.options` returns them.
 struct CheckedKeywords<'py>(Bound<'py, PyDict>);
 
 impl<'py> CheckedKeywords<'py> {

@@ -1,6 +1,6 @@
 //! Declared Python functions, which are Python functions themselves.
 //!
-//! `arraybridge._function` makes them. They have their [`Declared`] in a closure and call it. CPython 3.12
+//! `arraybridge._declared.function` makes them. They have their [`Declared`] in a closure and call it. CPython 3.12
 //! and later call a vectorcall of ours instead of their code, unless a tool looks at every frame.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,8 @@ pub(super) fn calling<'py>(
     function: &Bound<'py, PyAny>,
 ) -> Result<Bound<'py, PyAny>> {
     static FUNCTION_OF: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let make = FUNCTION_OF.import(declared.py(), "arraybridge._function", "function_of")?;
+    let make =
+        FUNCTION_OF.import(declared.py(), "arraybridge._declared.function", "function_of")?;
     let calling = make.call1((declared, function))?;
     fast::install(&calling)?;
     Ok(calling)
@@ -157,7 +158,7 @@ mod fast {
         names: *mut ffi::PyObject,
     ) -> *mut ffi::PyObject {
         static OUTSIDE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        let outside = match OUTSIDE.import(declared.py(), "arraybridge._graph", "outside") {
+        let outside = match OUTSIDE.import(declared.py(), "arraybridge._graphs.dynamo", "outside") {
             Ok(outside) => outside,
             Err(error) => {
                 error.restore(declared.py());

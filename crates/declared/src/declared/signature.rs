@@ -317,6 +317,6 @@ fn extended_signature<'py>(
     };
     let added = added.into_iter().filter(|(name, is_added, _)| *is_added && is_shown(*name));
     let added: Vec<_> = added.map(|(name, _, default)| (name, default)).collect();
-    let extended = EXTENDED.import(signature.py(), "arraybridge._function", "extended")?;
+    let extended = EXTENDED.import(signature.py(), "arraybridge._declared.function", "extended")?;
     Ok(extended.call1((signature, added))?)
 }

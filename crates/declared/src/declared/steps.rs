@@ -1,4 +1,4 @@
-//! Coroutines and generators of declared functions, whose steps `arraybridge._steps` makes.
+//! Coroutines and generators of declared functions, whose steps `arraybridge._declared.steps` makes.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -49,7 +49,7 @@ pub(super) fn start<'py>(call: Call<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
         versions,
         ladder: Mutex::default(),
     };
-    py.import(intern!(py, "arraybridge._steps"))?.getattr(class)?.call1((origin, inner))
+    py.import(intern!(py, "arraybridge._declared.steps"))?.getattr(class)?.call1((origin, inner))
 }
 
 /// The call that a coroutine or a generator comes from.

@@ -1,4 +1,4 @@
-//! Objects with a shape, a dtype and `__getitem__`, of which parts are read. `arraybridge._lazy` knows them.
+//! Objects with a shape, a dtype and `__getitem__`, of which parts are read. `arraybridge._arrays.lazy` knows them.
 
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -9,7 +9,7 @@ use arraybridge_runtime::interpreter::error::Result;
 
 /// The module that knows these objects.
 pub fn module(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
-    py.import(intern!(py, "arraybridge._lazy"))
+    py.import(intern!(py, "arraybridge._arrays.lazy"))
 }
 
 /// Returns whether two arrays share memory, or may share it.

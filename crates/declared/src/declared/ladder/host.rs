@@ -92,7 +92,7 @@ fn copy_for_host<'py>(
 ) -> Result<Bound<'py, PyAny>, String> {
     let py = function.py();
     let copy = || {
-        let module = py.import("arraybridge._ladder")?;
+        let module = py.import("arraybridge._declared.ladder")?;
         module.call_method1("for_host", (function, framework.name, framework.host_modules))
     };
     let found = copy().map_err(|error| first_line(py, &error))?;

@@ -12,7 +12,7 @@ use arraybridge_runtime::interpreter::interrupt::is_interrupt;
 /// An interrupt. A frame that cannot be cleared is not a reason to fail.
 pub fn clear_frames(py: Python<'_>, error: &PyErr) -> PyResult<()> {
     let cleared = py
-        .import(intern!(py, "arraybridge._ladder"))
+        .import(intern!(py, "arraybridge._declared.ladder"))
         .and_then(|module| module.call_method1(intern!(py, "clear_frames"), (error.value(py),)));
     py.check_signals()?;
     match cleared {

@@ -17,7 +17,7 @@ pub struct Tiles {
     halo_is_number: bool,
 }
 
-/// The options that `arraybridge._options` has checked: the lengths, the halos, the workers, and whether one
+/// The options that `arraybridge._declared.options` has checked: the lengths, the halos, the workers, and whether one
 /// number is the halo of all axes.
 pub type Checked = (Vec<Option<usize>>, Vec<usize>, usize, bool);
 

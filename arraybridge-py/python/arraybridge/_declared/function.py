@@ -6,6 +6,7 @@ have its own vectorcall, Python goes straight to the object; otherwise it runs t
 
 from __future__ import annotations
 
+import enum
 import functools
 import inspect
 import sys
@@ -13,7 +14,7 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ._graph import in_graph, is_compiling
+from .._graphs.dynamo import in_graph, is_compiling
 
 __all__: list[str] = []
 
@@ -65,19 +66,28 @@ def function_of(declared: Any, function: Any) -> Callable[..., Any]:
     return call
 
 
-def about(function: Any) -> tuple[Any, int, str, int]:
+class Binding(enum.IntEnum):
+    """How a function in the body of a class is bound. Rust has these numbers too."""
+
+    INSTANCE, CLASS, STATIC = range(3)
+
+
+class Kind(enum.IntEnum):
+    """What a function returns. Rust has these numbers too."""
+
+    PLAIN, COROUTINE, GENERATOR, ASYNC_GENERATOR = range(4)
+
+
+def about(function: Any) -> tuple[Any, Binding, str, Kind]:
     """Return a function inside a method, its binding, its name in messages, and its kind.
 
-    The numbers are those of ``MethodBinding`` and ``FunctionKind``. The name of a partial is that
-    of its function, and that of any other callable object its class: their own ``repr`` may contain
-    whole arrays.
+    The name of a partial is that of its function, and that of any other callable object its class:
+    their own ``repr`` may contain whole arrays.
     """
-    binding = 0
-    methods: tuple[Any, ...] = (classmethod, staticmethod)
-    for number, method in enumerate(methods, 1):
-        if isinstance(function, method):
-            function, binding = function.__func__, number
-            break
+    binding = Binding.INSTANCE
+    if isinstance(function, (classmethod, staticmethod)):
+        binding = Binding.CLASS if isinstance(function, classmethod) else Binding.STATIC
+        function = function.__func__
     if not callable(function):
         raise TypeError(f"a declaration is for a function, not for {type(function).__name__}")
     named = function
@@ -86,8 +96,12 @@ def about(function: Any) -> tuple[Any, int, str, int]:
     name = getattr(named, "__qualname__", None)
     # The kind of another object is that of its method.
     codes = (function, type(function).__call__)
-    kinds = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
-    kind = next((i for i, is_it in enumerate(kinds, 1) if any(map(is_it, codes))), 0)
+    kinds = {
+        Kind.COROUTINE: inspect.iscoroutinefunction,
+        Kind.GENERATOR: inspect.isgeneratorfunction,
+        Kind.ASYNC_GENERATOR: inspect.isasyncgenfunction,
+    }
+    kind = next((kind for kind, is_it in kinds.items() if any(map(is_it, codes))), Kind.PLAIN)
     return function, binding, name if isinstance(name, str) else type(named).__qualname__, kind
 
 
@@ -100,7 +114,7 @@ def extended(
     last = [parameters.pop()] if ends else []
     keyword = inspect.Parameter.KEYWORD_ONLY
     # Where a program uses the original package's configurations, it looks for their types here.
-    configs = sys.modules.get(f"{__package__}.compat.configs")
+    configs = sys.modules.get("arraybridge.compat.configs")
     types_of: dict[str, Any] = getattr(configs, "ANNOTATIONS", {})
     for name, default in added:
         annotation = types_of.get(name, inspect.Parameter.empty)

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.exceptions import TooHardError
 
-from ._core import _known, convert  # type: ignore[import-not-found]
-from .exceptions import MemoryConversionError
+from .._core import _known, convert  # type: ignore[import-not-found]
+from ..exceptions import MemoryConversionError
 
 __all__: list[str] = []
 

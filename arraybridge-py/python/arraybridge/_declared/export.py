@@ -6,6 +6,7 @@ declaration.
 
 from __future__ import annotations
 
+import enum
 import inspect
 import re
 from collections import namedtuple
@@ -14,14 +15,20 @@ from itertools import pairwise
 from types import ModuleType
 from typing import Any
 
-from . import _core
+from .. import _core
+from .function import Binding
 
 __all__: list[str] = []
 
-# The numbers of `Usage` in Rust: plain values come first.
-_OBJECT, _OPENED, _WRITTEN = 1, 2, 3
-# The numbers of `Binding` in Rust.
-_BINDINGS: tuple[Any, ...] = (lambda function: function, classmethod, staticmethod)
+
+class Usage(enum.IntEnum):
+    """What a Rust function does with an argument. Rust has these numbers too."""
+
+    VALUE, OBJECT, OPENED, WRITTEN = range(4)
+
+
+# What binds a function, by `Binding`.
+_BINDS: tuple[Any, ...] = (lambda function: function, classmethod, staticmethod)
 
 # The flags of a class that is not static, and of one that may not change.
 _HEAP_TYPE, _IMMUTABLE_TYPE = 1 << 9, 1 << 8
@@ -48,8 +55,8 @@ def declare(
     _name_module(module, [*classes, *vars(module).values()])
     declared = []
     for entry in entries:
-        owner, binding = entry["method"] or (None, 0)
-        bound = _BINDINGS[binding](entry["function"])
+        owner, binding = entry["method"] or (None, Binding.INSTANCE)
+        bound = _BINDS[binding](entry["function"])
         made = _core._declare(bound, entry["framework"], _options(entry, functions))
         if owner is None:
             declared.append((entry["name"], made))
@@ -97,14 +104,14 @@ def _name_module(module: ModuleType, values: Iterable[Any]) -> None:
 def _options(entry: Mapping[str, Any], functions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the declaration of a function as the decorators take it."""
 
-    def used(least: int) -> list[str]:
+    def used(least: Usage) -> list[str]:
         return [name for name, _, usage, _ in entry["parameters"] if usage >= least]
 
     options = {
         "output_type": entry["output"],
-        "arrays": used(_OBJECT),
-        "opened": used(_OPENED),
-        "written": used(_WRITTEN),
+        "arrays": used(Usage.OBJECT),
+        "opened": used(Usage.OPENED),
+        "written": used(Usage.WRITTEN),
         "delivers": True,
         "shown": tuple(entry["keywords"]),
     }

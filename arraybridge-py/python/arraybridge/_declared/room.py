@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from . import _core  # type: ignore[attr-defined]
+from .. import _core  # type: ignore[attr-defined]
 
 __all__: list[str] = []
 

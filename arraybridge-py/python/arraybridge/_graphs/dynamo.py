@@ -17,15 +17,10 @@ from typing import Any
 
 import numpy
 
-from ._core import _watch_dynamo, finish_dtype  # type: ignore[import-not-found]
+from .._core import _watch_dynamo, finish_dtype  # type: ignore[import-not-found]
+from .._declared.options import OPTIONS
 
 __all__: list[str] = []
-
-_WITHOUT_EFFECT = {
-    "clear_cuda_cache", "differentiable", "host", "input_type", "join", "narrow", "on_oom",
-    "oom_recovery", "split_axis",
-}  # fmt: skip
-"""Options that change nothing about tensors that fit, while memory suffices."""
 
 
 class Candidate:
@@ -66,7 +61,8 @@ def in_graph(
     conversion = "native" if options.get("differentiable") else None
     conversion = options.get("dtype_conversion") or conversion
     chosen = {n for n, value in options.items() if value is not None and value is not False}
-    known = _WITHOUT_EFFECT | {"output_type", "dtype_conversion"}
+    known = {option.name for option in OPTIONS if not option.has_effect}
+    known |= {"output_type", "dtype_conversion"}
     if options.get("scaling") == "clamp":
         known.add("scaling")
     # JAX's compiled functions wrap one.
@@ -100,7 +96,7 @@ def in_graph(
     def call(declared: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         import torch
 
-        from . import _operator
+        from . import operator
 
         # Python runs a frame that Dynamo gave up, though Dynamo read the frame above it.
         if not torch.compiler.is_compiling():
@@ -115,7 +111,7 @@ def in_graph(
         planned = None
         if not kwargs.get("slice_by_slice"):
             if candidate is not None:
-                planned = _operator.call(candidate.number, args, given)
+                planned = operator.call(candidate.number, args, given)
             elif is_plain and _all_fit((args, given), torch):
                 planned = (function(*args, **given),)
         if planned is None:
@@ -149,16 +145,15 @@ def _leave() -> bool:
     global _unseen
     from torch._dynamo import decorators, disable
 
-    from . import _gradients
+    from .torch import Operation
 
     decorators.skip(outside)
     if _unseen is _called:
         # To hide a function takes longer than most calls, so all calls share one.
         _unseen = disable(_called)
         # PyTorch calls these later, where nothing else hides them.
-        operation = _gradients._torch_operation()
         for step in ("forward", "setup_context", "backward", "jvp", "vmap"):
-            setattr(operation, step, staticmethod(disable(getattr(operation, step))))
+            setattr(Operation, step, staticmethod(disable(getattr(Operation, step))))
         _watch_dynamo()
     return True
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from ._gradients import _numpy_dtype
-from .exceptions import MemoryConversionError
-from .wrappers import WrappedCall, register_wrapper
+from .._graphs.described import numpy_dtype
+from ..exceptions import MemoryConversionError
+from ..wrappers import WrappedCall, register_wrapper
 
 __all__: list[str] = []
 
@@ -20,18 +20,13 @@ def _expect_class(holder: Any, inside: Any, array: Any) -> None:
         raise TypeError(f"a {cls} cannot hold a {name}")
 
 
-def _expect_shape(array: Any, shape: tuple[int, ...], what: str) -> None:
-    if tuple(array.shape) != tuple(shape):
-        raise ValueError(
-            f"its shape is {tuple(array.shape)}, and that of the {what} {tuple(shape)}"
-        )
-
-
-def _expect_numpy(array: Any, what: str) -> None:
+def _expect_numpy(array: Any, what: str, shape: tuple[int, ...] | None = None) -> None:
     import numpy
 
     if not isinstance(array, numpy.ndarray):
         raise TypeError(f"a {what} holds NumPy arrays, and no {type(array).__name__}")
+    if shape is not None and array.shape != tuple(shape):
+        raise ValueError(f"its shape is {array.shape}, and that of the {what} {tuple(shape)}")
 
 
 # xarray -------------------------------------------------------------------------------------------
@@ -135,22 +130,14 @@ register_wrapper("xarray.DataArray", lambda array: array.data, _data_array)
 # Tables -------------------------------------------------------------------------------------------
 
 
-def _pandas_series(old: Any, array: Any) -> Any:
+def _pandas(old: Any, array: Any) -> Any:
     import pandas  # type: ignore[import-untyped]
 
-    _expect_numpy(array, "Series")
-    _expect_shape(array, old.shape, "Series")
-    new = pandas.Series(array, index=old.index, name=old.name, copy=False)
-    new.attrs = old.attrs
-    return new
-
-
-def _pandas_frame(old: Any, array: Any) -> Any:
-    import pandas  # type: ignore[import-untyped]
-
-    _expect_numpy(array, "DataFrame")
-    _expect_shape(array, old.shape, "DataFrame")
-    new = pandas.DataFrame(array, index=old.index, columns=old.columns, copy=False)
+    is_table = old.ndim == 2
+    kind = "DataFrame" if is_table else "Series"
+    labels = {"columns": old.columns} if is_table else {"name": old.name}
+    _expect_numpy(array, kind, old.shape)
+    new = getattr(pandas, kind)(array, index=old.index, copy=False, **labels)
     new.attrs = old.attrs
     return new
 
@@ -171,14 +158,13 @@ def _polars_series(old: Any, array: Any) -> Any:
 def _polars_frame(old: Any, array: Any) -> Any:
     import polars
 
-    _expect_numpy(array, "DataFrame")
-    _expect_shape(array, old.shape, "DataFrame")
+    _expect_numpy(array, "DataFrame", old.shape)
     columns = zip(old.get_columns(), array.T, strict=True)
     return polars.DataFrame([_polars_series(column, new) for column, new in columns])
 
 
-register_wrapper("pandas.Series", None, _pandas_series)
-register_wrapper("pandas.DataFrame", None, _pandas_frame)
+register_wrapper("pandas.Series", None, _pandas)
+register_wrapper("pandas.DataFrame", None, _pandas)
 register_wrapper("polars.Series", None, _polars_series)
 register_wrapper("polars.DataFrame", None, _polars_frame)
 
@@ -218,6 +204,17 @@ def _view(view: Any, owner: Any) -> Any:
     return numpy.asarray(_Viewed(view, owner))
 
 
+def _has_channels(array: Any, what: str, size: tuple[int, ...]) -> bool:
+    """Return whether an array for an image of this size has an axis more, for channels."""
+    _expect_numpy(array, what)
+    # Axes and channels are the other way round.
+    space = size[::-1]
+    channels = array.shape[len(space) :]
+    if array.shape[: len(space)] != space or len(channels) > 1:
+        raise ValueError(f"its shape is {array.shape}, and that of the image {space}")
+    return bool(channels)
+
+
 def _sitk_array(image: Any) -> Any:
     import SimpleITK
 
@@ -229,12 +226,8 @@ def _sitk_array(image: Any) -> Any:
 def _sitk_image(old: Any, array: Any) -> Any:
     import SimpleITK
 
-    _expect_numpy(array, "SimpleITK.Image")
-    # Axes and channels are the other way round.
-    space = old.GetSize()[::-1]
-    if tuple(array.shape[: len(space)]) != space or array.ndim > len(space) + 1:
-        _expect_shape(array, space, "image")
-    new = SimpleITK.GetImageFromArray(array, isVector=array.ndim > len(space))
+    is_vector = _has_channels(array, "SimpleITK.Image", old.GetSize())
+    new = SimpleITK.GetImageFromArray(array, isVector=is_vector)
     new.CopyInformation(old)
     for key in old.GetMetaDataKeys():
         new.SetMetaData(key, old.GetMetaData(key))
@@ -250,12 +243,9 @@ def _itk_array(image: Any) -> Any:
 def _itk_image(old: Any, array: Any) -> Any:
     import itk  # type: ignore[import-not-found]
 
-    _expect_numpy(array, "itk.Image")
-    space = tuple(itk.size(old))[::-1]
-    if tuple(array.shape[: len(space)]) != space or array.ndim > len(space) + 1:
-        _expect_shape(array, space, "image")
+    is_vector = _has_channels(array, "itk.Image", tuple(itk.size(old)))
     try:
-        new = itk.image_from_array(array, is_vector=array.ndim > len(space))
+        new = itk.image_from_array(array, is_vector=is_vector)
     except KeyError as error:
         raise TypeError(f"ITK is built without images of {array.dtype}") from error
     new.CopyInformation(old)
@@ -341,7 +331,7 @@ class _Block:
             except Exception as error:
                 error.add_note(f"It was called with zeros of shape {shape} to learn its dtype.")
                 raise
-            self.dtype = _numpy_dtype(self.meta)
+            self.dtype = numpy_dtype(self.meta)
         if type(self.meta) is not type(array._meta):
             self._expect_joined(array)
 
@@ -358,7 +348,7 @@ class _Block:
 
     def __call__(self, block: Any, *others: Any) -> Any:
         result = self.call(block, *others)
-        found = tuple(result.shape), _numpy_dtype(result)
+        found = tuple(result.shape), numpy_dtype(result)
         if found != (tuple(block.shape), self.dtype):
             raise self.call.error(
                 block,

@@ -17,7 +17,7 @@ import types
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from . import _core
+from .. import _core
 
 __all__: list[str] = []
 

@@ -1,0 +1,138 @@
+"""What is known without values: the shapes and dtypes of arrays, and the other arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy
+
+from ..exceptions import UnexpectedResultError
+
+__all__: list[str] = []
+
+
+class Described:
+    """The shape and the dtype of an array."""
+
+    def __init__(self, shape: Sequence[int | None], dtype: Any) -> None:
+        # A length that nobody knows, such as that of a batch, counts as one.
+        self.shape = tuple(1 if length is None else int(length) for length in shape)
+        self.dtype = dtype
+
+    @classmethod
+    def of(cls, array: Any) -> Described:
+        return cls(array.shape, array.dtype)
+
+    @property
+    def name(self) -> str:
+        """The name of the dtype."""
+        return dtype_name(self.dtype)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Described):
+            return False
+        return (self.shape, self.name) == (other.shape, other.name)
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self.name))
+
+    def __str__(self) -> str:
+        return f"{self.name}{[*self.shape]}"
+
+
+def listed(arrays: Sequence[Described]) -> str:
+    return ", ".join(map(str, arrays))
+
+
+def dtype_name(dtype: Any) -> str:
+    """Return the name of a dtype, which all frameworks share with NumPy."""
+    text = getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or str(dtype)
+    return str(text).rpartition(".")[2]
+
+
+def numpy_dtype(array: Any) -> Any:
+    """Return NumPy's dtype for that of an array of any framework."""
+    name = dtype_name(array.dtype)
+    if name.startswith(("bfloat", "float8")):
+        import ml_dtypes
+
+        return numpy.dtype(getattr(ml_dtypes, name))
+    return numpy.dtype(name)
+
+
+def is_inexact(array: Any) -> bool:
+    """Return whether an array, or what describes one, has floats or complex numbers."""
+    return dtype_name(array.dtype).startswith(("float", "bfloat", "complex"))
+
+
+def chosen(values: Sequence[Any], mask: Sequence[bool]) -> list[Any]:
+    """Return the values whose place in the mask is true."""
+    return [value for value, is_chosen in zip(values, mask, strict=True) if is_chosen]
+
+
+def spread(values: Sequence[Any], mask: Sequence[bool]) -> list[Any]:
+    """Return a value for each true place of the mask, and None for the others."""
+    found = iter(values)
+    return [next(found) if is_chosen else None for is_chosen in mask]
+
+
+HERE = object()
+"""Takes the place of an array among the arguments."""
+
+_PLAIN = (type(None), bool, int, float, complex, str, bytes)
+
+
+class Arguments:
+    """The arguments of a call without its arrays. Calls with equal ones differ in arrays alone."""
+
+    def __init__(self, library: Any, tree: Any, rest: Sequence[Any]) -> None:
+        # `library` is the module here of the framework whose arrays are left out.
+        self.library, self.tree, self.rest = library, tree, tuple(rest)
+
+    @classmethod
+    def of(cls, library: Any, value: Any) -> tuple[list[Any], Arguments]:
+        """Return the arrays in a value, and the rest of it."""
+        leaves, tree = library.flatten(value)
+        arrays = [leaf for leaf in leaves if library.is_array(leaf)]
+        rest = [HERE if library.is_array(leaf) else leaf for leaf in leaves]
+        return arrays, cls(library, tree, rest)
+
+    def filled(self, arrays: Sequence[Any]) -> Any:
+        """Return the value with these arrays in it."""
+        found = iter(arrays)
+        leaves = [next(found) if leaf is HERE else leaf for leaf in self.rest]
+        return self.library.unflatten(leaves, self.tree)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether all arguments but the arrays are numbers, strings and the like."""
+        return all(leaf is HERE or type(leaf) in _PLAIN for leaf in self.rest)
+
+    @property
+    def _leaves(self) -> Any:
+        # Numbers that are equal may differ: 0.0 and -0.0, 1 and True.
+        return [
+            (type(leaf), repr(leaf) if type(leaf) in _PLAIN else id(leaf)) for leaf in self.rest
+        ]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Arguments) and (
+            (self.library, self._leaves, self.tree) == (other.library, other._leaves, other.tree)
+        )
+
+    def __hash__(self) -> int:
+        # TensorFlow's trees have no hash.
+        return hash(tuple(self._leaves))
+
+
+def by_argument(gradients: Any, args: Sequence[Any], backward: str) -> tuple[Any, ...]:
+    """Return a gradient or None for each argument, from what ``backward`` returned."""
+    if not isinstance(gradients, tuple):
+        return (gradients, *[None] * (len(args) - 1))
+    if len(gradients) != len(args):
+        raise UnexpectedResultError(
+            f"{backward} returned {len(gradients)} gradients for {len(args)} arguments; return one "
+            "for each, or None"
+        )
+    return gradients

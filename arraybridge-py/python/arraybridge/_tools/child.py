@@ -13,12 +13,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Child", "reporter", "run_cases", "wait_for"]
+__all__ = ["Child", "reporter", "run_cases", "run_each", "wait_for"]
 
 # By default, JAX and TensorFlow take most of a GPU's memory when they start. Children run side by
 # side, and beside the user's own programs.
@@ -127,6 +127,24 @@ def reporter() -> Callable[..., None]:
         out.flush()
 
     return report
+
+
+def run_each(
+    cases: Iterable[tuple[str, dict[str, Any], Callable[[], dict[str, Any]]]],
+    over: Sequence[str],
+    report: Callable[..., None],
+) -> None:
+    """Run the cases of a child but for those that are ``over``, and report each.
+
+    A case has a name, what is known of it before it ends, and a function that returns its outcome.
+    """
+    for name, about, run in cases:
+        if name in over:
+            continue
+        report(start=name, **about)
+        start = time.perf_counter()
+        found = {**about, **run()}
+        report(name=name, seconds=round(time.perf_counter() - start, 3), **found)
 
 
 def _show(bar: Any, child: Child, before: int) -> None:

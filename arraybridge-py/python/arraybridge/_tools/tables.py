@@ -47,15 +47,30 @@ def words(error: BaseException) -> str:
     return said if isinstance(error, Lie) else f"{type(error).__name__}: {said}".removesuffix(": ")
 
 
+class Note(Exception):  # noqa: N818
+    """A remark that is worth a line, but no mistake."""
+
+
 @contextlib.contextmanager
-def blaming(key: str) -> Iterator[None]:
+def blaming(key: str, what: str = "") -> Iterator[None]:
     """Blame a key for an error that does not name one."""
     try:
         yield
     except Lie:
         raise
     except Exception as error:
-        raise Lie(key, f"{key}: {words(error)}") from error
+        raise Lie(key, f"{what or key}: {words(error)}") from error
+
+
+@contextlib.contextmanager
+def noting() -> Iterator[None]:
+    """Make a note of an error, unless it is a mistake of the table."""
+    try:
+        yield
+    except Lie:
+        raise
+    except Exception as error:
+        raise Note(words(error)) from error
 
 
 def named_key(text: str) -> str:
@@ -79,6 +94,7 @@ class Table:
         listed = keys.get("dtypes", ["standard"])
         plain = [dtype for dtype in listed if dtype != "standard"]
         self.dtypes = [*(STANDARD if "standard" in listed else ()), *plain]
+        self.least_ndim, self.most_ndim = keys.get("ndim", [0, 64])
         self._loaded = False
         self._source: numpy.ndarray | None = None
 
@@ -98,8 +114,12 @@ class Table:
 
     def plain_shape(self) -> tuple[int, ...]:
         """A shape of three axes, or as many as the table allows."""
-        least, most = self.get("ndim", [0, 64])
-        return (1,) * (least - 3) + (2, 3, 4)[-min(most, 3) :] if most else ()
+        last = (2, 3, 4)[-min(self.most_ndim, 3) :] if self.most_ndim else ()
+        return (1,) * (self.least_ndim - 3) + last
+
+    def flat_shape(self, size: int) -> tuple[int, ...]:
+        """A shape with one long axis, and as many before it as the table needs."""
+        return (*(1,) * (self.least_ndim - 1), size)
 
     @property
     def module(self) -> ModuleType:
@@ -107,9 +127,9 @@ class Table:
         module = importlib.import_module(self.get("module", self.name))
         if not self._loaded:
             self._loaded = True
-            done = self.get("initialized") and self.evaluate("initialized", self.get("initialized"))
+            done = self.get("initialized") and self.run("initialized")
             if self.get("init") and not done:
-                self.evaluate("init", self.get("init"))
+                self.run("init")
         return module
 
     def evaluate(self, key: str, listed: str | Sequence[str], **scope: Any) -> Any:
@@ -196,7 +216,7 @@ class Table:
         if self.name == "numpy" or (self.name in arrays.KNOWN and dtype in STANDARD):
             return arrays.make(self.name, native, arrays.places(self.name)[0])
         # An array that should have copied it, and did not, is read right until it is found out.
-        self._source = native = aligned_copy(native)
+        self._source = native = aligned(native)
         key = self.way_in(dtype)
         with blaming(key):
             if key == "from_numpy":
@@ -209,9 +229,9 @@ class Table:
 
     def own(self, native: numpy.ndarray) -> Any:
         """An array in memory that the framework allocated; None if the table names no way."""
-        native = aligned_copy(native)
+        native = aligned(native)
         if self.get("check.make"):
-            return self.evaluate("check.make", self.get("check.make"), data=native)
+            return self.run("check.make", data=native)
         if self.get("copy"):
             with contextlib.suppress(Exception):  # for this dtype; the case "copy" says so
                 return self.run("copy", data=self.make(native))
@@ -269,6 +289,10 @@ class Table:
                 raise Lie("to_numpy", "there is no way to read an array; add to_numpy")
             found = numpy.array(self.run("to_numpy", data=array))
         return found
+
+    def compare(self, array: Any, expected: numpy.ndarray, key: str, what: str) -> None:
+        """Raise unless an array has the dtype, the shape and the values."""
+        same(self.read(array, str(expected.dtype)), expected, key, what)
 
     def wait(self, array: Any) -> None:
         """Wait until the framework has computed the values."""
@@ -348,10 +372,13 @@ def _trip(table: Table, native: numpy.ndarray) -> tuple[int, Lie | None]:
     return DONE, None
 
 
-def aligned_copy(array: numpy.ndarray) -> numpy.ndarray:
-    """A copy at an address that every framework takes: some end the process at others."""
-    raw = numpy.zeros(array.nbytes + 128, "uint8")
-    start = -raw.ctypes.data % 128
+def aligned(array: numpy.ndarray, at: int = 0) -> numpy.ndarray:
+    """A copy whose address is ``at`` bytes above a multiple of 128.
+
+    Every framework takes a multiple; some end the process at other addresses.
+    """
+    raw = numpy.zeros(array.nbytes + 256, "uint8")
+    start = -raw.ctypes.data % 128 + at
     found = raw[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
     found[...] = array
     return found

@@ -111,8 +111,8 @@ def check_classes(table: Table) -> None:
 
 
 def check_dtype(table: Table, dtype: str) -> str | None:
-    if dtype in missing(table):
-        return f"missing now: {missing(table)[dtype]}"
+    if hint := table.missing().get(dtype):
+        return f"missing now: {hint}"
     try:
         expected = table.dtype(dtype)
     except Exception as error:
@@ -178,15 +178,6 @@ def check_kept(table: Table) -> str | None:
     same(numpy.array(view), native, key, f"after the array was deleted{remedy}")
     del churn
     return None
-
-
-def missing(table: Table) -> dict[str, str]:
-    """The dtypes that do not exist as the framework is set up, and the hint."""
-    found: dict[str, str] = {}
-    for each in table.get("missing", []):
-        if table.evaluate("missing", each["when"]):
-            found |= dict.fromkeys(each["dtypes"], each["hint"])
-    return found
 
 
 def key_of(error: BaseException, key: str) -> str:
@@ -465,7 +456,7 @@ def check_keeps(table: Table) -> None:
 
 def check_copy(table: Table) -> str | None:
     lacking = []
-    gone = missing(table)
+    gone = table.missing()
     for dtype in (dtype for dtype in table.dtypes if dtype not in gone):
         array, native = some(table, dtype)
         try:
@@ -633,7 +624,7 @@ def check_reason(table: Table, kind: str, reason: dict[str, Any]) -> str | None:
     """It is false for ordinary arrays, true for the example, and arraybridge acts on it."""
     wanted = [KINDS[each] for each in reason.get("kinds", KINDS)]
     for dtype in table.dtypes:
-        if dtype in missing(table) or dtype_of(dtype).kind not in wanted:
+        if dtype in table.missing() or dtype_of(dtype).kind not in wanted:
             continue
         try:
             array, _ = some(table, dtype)

@@ -7,6 +7,7 @@ with its table without arraybridge.
 from __future__ import annotations
 
 import contextlib
+import copy
 import importlib
 import json
 import re
@@ -95,6 +96,8 @@ class Table:
         plain = [dtype for dtype in listed if dtype != "standard"]
         self.dtypes = [*(STANDARD if "standard" in listed else ()), *plain]
         self.least_ndim, self.most_ndim = keys.get("ndim", [0, 64])
+        # Where the arrays are; None for where the framework has them by default.
+        self.place: str | None = None
         self._loaded = False
         self._source: numpy.ndarray | None = None
 
@@ -105,6 +108,27 @@ class Table:
             if not isinstance(found, dict) or part not in found:
                 return default
             found = found[part]
+        return found
+
+    def at(self, place: str) -> Table:
+        """The table with arrays in another place, for frameworks that the checks know."""
+        found = copy.copy(self)
+        found.place = place
+        return found
+
+    def takes(self, native: numpy.ndarray) -> bool:
+        """Return whether arrays of the framework can have the dtype and the shape."""
+        if str(native.dtype) not in self.dtypes or str(native.dtype) in self.missing():
+            return False
+        has_axes = self.least_ndim <= native.ndim <= self.most_ndim
+        return has_axes and (native.size > 0 or self.get("empty", True))
+
+    def missing(self) -> dict[str, str]:
+        """The dtypes that do not exist as the framework is set up, and the hint."""
+        found: dict[str, str] = {}
+        for each in self.get("missing", []):
+            if self.evaluate("missing", each["when"]):
+                found |= dict.fromkeys(each["dtypes"], each["hint"])
         return found
 
     def plain_dtype(self, among: Iterable[str] = ()) -> str:
@@ -214,7 +238,7 @@ class Table:
         """An array of the framework with the values of a NumPy array, in memory of its own."""
         dtype = str(native.dtype)
         if self.name == "numpy" or (self.name in arrays.KNOWN and dtype in STANDARD):
-            return arrays.make(self.name, native, arrays.places(self.name)[0])
+            return arrays.make(self.name, native, self.place or arrays.places(self.name)[0])
         # An array that should have copied it, and did not, is read right until it is found out.
         self._source = native = aligned(native)
         key = self.way_in(dtype)
@@ -415,7 +439,7 @@ def bits(array: numpy.ndarray) -> bytes:
     return array.tobytes()
 
 
-def same(got: numpy.ndarray, expected: numpy.ndarray, key: str, what: str) -> None:
+def same(got: numpy.ndarray, expected: numpy.ndarray, key: str = "", what: str = "") -> None:
     """Raise unless dtype, shape and values agree."""
     about = f"{what}: " if what else ""
     if str(got.dtype) != str(expected.dtype):

@@ -54,6 +54,19 @@ ORDERS = {
     "OpenCL after TensorFlow": ("tensorflow", "pyclesperanto"),
     "torch.compile after TensorFlow": ("torch", "tensorflow", "torch._dynamo"),
 }
+# What settings do to those who do not know of them.
+SURPRISES = {
+    "no 64-bit dtypes": "JAX has no 64-bit dtypes unless JAX_ENABLE_X64=1 is set. arraybridge "
+    "raises UnsupportedDtypeError for them.",
+    "memory for JAX": "JAX takes most of a GPU's memory when it starts, and leaves little to the "
+    "other frameworks. XLA_PYTHON_CLIENT_PREALLOCATE=false prevents that.",
+    "memory for TensorFlow": "TensorFlow takes nearly all memory of a GPU when it starts. "
+    "TF_FORCE_GPU_ALLOW_GROWTH=true prevents that.",
+    "soft placement": 'TensorFlow\'s soft placement is on: tf.device("GPU:0") silently uses the '
+    "CPU if there is no GPU. arraybridge checks the device of each result.",
+    "streams of threads": "CUPY_CUDA_PER_THREAD_DEFAULT_STREAM is set: torch refuses arrays of "
+    "CuPy's per-thread default stream.",
+}
 
 
 def gather(full: bool = False, silence: float = 120, show: bool = False) -> dict[str, Any]:
@@ -235,45 +248,17 @@ def _of_framework(report: dict[str, Any], framework: dict[str, Any]) -> list[dic
 
 
 def _of_settings(report: dict[str, Any]) -> list[dict[str, str]]:
-    by_name, set_to = report["frameworks"], report["environment"]
-    found = []
+    by_name, variables = report["frameworks"], report["environment"]
     jax, tensorflow = by_name.get("jax", {}), by_name.get("tensorflow", {})
-    if jax.get("settings", {}).get("jax_enable_x64") is False:
-        found.append(
-            _note(
-                "JAX has no 64-bit dtypes unless JAX_ENABLE_X64=1 is set. "
-                "arraybridge raises UnsupportedDtypeError for them."
-            )
-        )
-    if jax.get("devices") and report["preallocation"]["jax"]:
-        found.append(
-            _note(
-                "JAX takes most of a GPU's memory when it starts, and leaves little to the other "
-                "frameworks. XLA_PYTHON_CLIENT_PREALLOCATE=false prevents that."
-            )
-        )
-    if tensorflow.get("devices") and report["preallocation"]["tensorflow"]:
-        found.append(
-            _note(
-                "TensorFlow takes nearly all memory of a GPU when it starts. "
-                "TF_FORCE_GPU_ALLOW_GROWTH=true prevents that."
-            )
-        )
-    if tensorflow.get("settings", {}).get("soft_device_placement"):
-        found.append(
-            _note(
-                'TensorFlow\'s soft placement is on: tf.device("GPU:0") silently uses the '
-                "CPU if there is no GPU. arraybridge checks the device of each result."
-            )
-        )
-    if set_to.get("CUPY_CUDA_PER_THREAD_DEFAULT_STREAM", "0") != "0":
-        found.append(
-            _note(
-                "CUPY_CUDA_PER_THREAD_DEFAULT_STREAM is set: torch refuses arrays of CuPy's "
-                "per-thread default stream."
-            )
-        )
-    return found
+    holds = {
+        "no 64-bit dtypes": jax.get("settings", {}).get("jax_enable_x64") is False,
+        "memory for JAX": jax.get("devices") and report["preallocation"]["jax"],
+        "memory for TensorFlow": tensorflow.get("devices")
+        and report["preallocation"]["tensorflow"],
+        "soft placement": tensorflow.get("settings", {}).get("soft_device_placement"),
+        "streams of threads": variables.get("CUPY_CUDA_PER_THREAD_DEFAULT_STREAM", "0") != "0",
+    }
+    return [_note(SURPRISES[name]) for name in holds if holds[name]]
 
 
 def _of_orders(report: dict[str, Any]) -> list[dict[str, str]]:

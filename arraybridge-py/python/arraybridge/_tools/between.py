@@ -6,7 +6,6 @@ and one dtype, or one thing that has to hold for a pair. A mistake names a key o
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import gc
 import json
@@ -21,7 +20,7 @@ import numpy
 
 from . import arrays
 from .child import reporter
-from .claims import error_of, key_of, run, set_up
+from .claims import key_of, run, set_up
 from .tables import STANDARD, Lie, Table, aligned, bits, carry, same, sample, tables, words
 
 __all__ = ["cases"]
@@ -271,28 +270,6 @@ def check_cast(table: Table, other: Table, dtype: str, to: str) -> None:
         table.compare(got, expected, "array.astype", f"{dtype} to {to}{within}")
 
 
-def check_ladder(table: Table, rule: dict[str, Any]) -> str | None:
-    """An error of the rule's class in a declared function is answered with a retry."""
-    error = error_of(rule)
-    if isinstance(error, str):
-        return error
-    calls = []
-
-    @getattr(arraybridge, table.name)(on_oom=("clear",))
-    def function(image: Any) -> Any:
-        calls.append(1)
-        if len(calls) == 1:
-            raise error
-        return image
-
-    native = sample(table.plain_dtype(), table.plain_shape())
-    with contextlib.suppress(type(error)):
-        function(table.make(native))
-    if len(calls) != 2:
-        raise Lie("oom", f"{rule['class']} was raised, and there was no retry")
-    return None
-
-
 def cases(checked: Table, other: Table) -> Iterator[tuple[str, str, Callable[[], str | None]]]:
     """Return the checks of a pair: a name, the key that is probably wrong, and the check."""
     directions = [Pair(checked, other, checked)]
@@ -314,14 +291,6 @@ def cases(checked: Table, other: Table) -> Iterator[tuple[str, str, Callable[[],
         if all(each in table.dtypes for table in (checked, other) for each in (dtype, to)):
             run = functools.partial(check_cast, checked, other, dtype, to)
             yield f"{other.name}: {dtype} to {to}", "array.astype", run
-    if other.name == checked.name:
-        for index, rule in enumerate(checked.get("oom", [])):
-            run = functools.partial(check_ladder, checked, rule)
-            yield (
-                f"retry after {rule['class']} {rule.get('text', '')}".strip(),
-                f"oom[{index}]",
-                run,
-            )
 
 
 def has(table: Table, dtype: str) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fnmatch
 import functools
-import importlib.util
 import json
 import platform
 import sys
@@ -21,6 +20,7 @@ from arraybridge import __version__
 from .child import run_cases
 from .page import check_page
 from .progress import progress
+from .schema import installed
 from .tables import Table, named_key, tables
 from .terminal import show
 
@@ -32,14 +32,6 @@ ALONE = "alone"
 REFUSALS = ("dtype * left out", "no_dlpack *")
 
 
-def installed(table: Table) -> bool:
-    """Return whether the framework's module can be found. Only its parents are imported."""
-    try:
-        return importlib.util.find_spec(table.get("module", table.name)) is not None
-    except (ImportError, ValueError):
-        return False
-
-
 def environment(*both: Table) -> dict[str, str]:
     """Return the variables for the check of frameworks. ``{prefix}`` is Python's."""
     found = {k: v for table in both for k, v in table.get("check.environment", {}).items()}
@@ -49,8 +41,8 @@ def environment(*both: Table) -> dict[str, str]:
 def others(checked: Table, known: dict[str, Table], against: Sequence[str] | None) -> list[str]:
     """Return the frameworks for the check of one, which is itself among them."""
     if against is not None:
-        return [name for name in against if installed(known[name])]
-    return [name for name, table in known.items() if installed(table)]
+        known = {name: known[name] for name in against}
+    return [name for name, table in known.items() if installed(table.module_name)]
 
 
 def gather(
@@ -83,10 +75,8 @@ def _framework(
     silence: float,
     show: bool,
 ) -> dict[str, Any]:
-    if not installed(table):
-        reason = (
-            f"not installed (pip install {table.get('install', table.get('module', table.name))})"
-        )
+    if not installed(table.module_name):
+        reason = f"not installed (pip install {table.get('install', table.module_name)})"
         return {"title": table.title, "ok": False, "reason": reason, "against": [], "lines": []}
     with_others = others(table, known, against)
     lines = []

@@ -78,7 +78,7 @@ def cases(table: Table) -> Iterator[Case]:
     yield from reason_cases(table)
     yield from array_cases(table)
     for index, rule in enumerate(table.get("oom", [])):
-        yield f"oom {rule['class']}", f"oom[{index}]", partial(check_rule, rule)
+        yield f"oom {rule['class']}", f"oom[{index}]", partial(check_rule, table, rule)
     yield "out of memory", "oom", partial(check_out_of_memory, table)
     yield "memory is released", "export", partial(check_released, table)
 
@@ -664,9 +664,8 @@ def existing(name: str) -> type:
     return found
 
 
-def check_class(name: str) -> str | None:
+def check_class(name: str) -> None:
     existing(name)
-    return None
 
 
 def check_refused(table: Table, refused: dict[str, Any]) -> str | None:
@@ -809,14 +808,32 @@ def error_of(rule: dict[str, Any]) -> BaseException | str:
         return f"the class exists; no error of it could be made ({words(reason)})"
 
 
-def check_rule(rule: dict[str, Any]) -> str | None:
-    """The class is an exception, and an error of it is recognised by the rule's text."""
+def check_rule(table: Table, rule: dict[str, Any]) -> str | None:
+    """An error of the class is recognised by the rule's text, and answered with a retry."""
     error = error_of(rule)
     if isinstance(error, str):
         return error
     if not is_oom_error(error):
         raise Lie("oom", f"an error of {rule['class']} is not recognised")
+    check_retry(table, rule["class"], error)
     return None
+
+
+def check_retry(table: Table, kind: str, error: BaseException) -> None:
+    """A declared function that raises the error is called again."""
+    calls = []
+
+    @getattr(arraybridge, table.name)(on_oom=("clear",))
+    def function(image: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 1:
+            raise error
+        return image
+
+    with contextlib.suppress(type(error)):
+        function(some(table)[0])
+    if len(calls) != 2:
+        raise Lie("oom", f"{kind} was raised, and there was no retry")
 
 
 def check_out_of_memory(table: Table) -> str | None:

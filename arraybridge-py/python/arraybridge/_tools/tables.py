@@ -91,7 +91,7 @@ class Table:
 
     def __init__(self, name: str, keys: dict[str, Any]) -> None:
         self.name, self.keys = name, keys
-        self.title = keys.get("title", name)
+        self.title, self.module_name = keys.get("title", name), keys.get("module", name)
         listed = keys.get("dtypes", ["standard"])
         plain = [dtype for dtype in listed if dtype != "standard"]
         self.dtypes = [*(STANDARD if "standard" in listed else ()), *plain]
@@ -148,7 +148,7 @@ class Table:
     @property
     def module(self) -> ModuleType:
         """The framework's module, set up as arraybridge does it."""
-        module = importlib.import_module(self.get("module", self.name))
+        module = importlib.import_module(self.module_name)
         if not self._loaded:
             self._loaded = True
             done = self.get("initialized") and self.run("initialized")

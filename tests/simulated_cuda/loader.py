@@ -141,7 +141,7 @@ class SmallerChecks(SourceFileLoader):
     out of patience.
     """
 
-    CHECKS = "arraybridge._tools.checks"
+    CHECKS = "arraybridge._tools.selftest.checks"
     SMALLER = {
         "LONG = (4096, 4096)\n": "LONG = (64, 64)\n",
         "LONG_STEPS = 100\n": "LONG_STEPS = 10\n",

@@ -12,8 +12,10 @@ import arraybridge as ab
 import bridges
 import numpy as np
 import pytest
-from arraybridge._tools import between, capsule, check, claims, ops, page, pairs, probe, tables
-from arraybridge._tools.tables import Lie, Table
+from arraybridge._tools import check, page
+from arraybridge._tools.check import between, capsule, claims, ops, tables
+from arraybridge._tools.check.tables import Lie, Table
+from arraybridge._tools.doctor import pairs, probe
 from command_line import run
 
 KNOWN = tables.tables()
@@ -619,7 +621,9 @@ def test_a_framework_is_checked_with_the_variables_that_its_table_names(monkeypa
     table = lying("numpy", check__environment={"HERE": "{prefix}/lib"})
     check._framework(table, KNOWN, ["numpy"], 1, False)
     variables = {"HERE": f"{sys.prefix}/lib"}
-    assert seen == [("claims", ("numpy",), variables), ("between", ("numpy", "numpy"), variables)]
+    alone, both = seen
+    assert alone == ("check.claims", ("numpy",), variables)
+    assert both == ("check.between", ("numpy", "numpy"), variables)
 
 
 def test_what_the_other_framework_cannot_do_and_needs_comes_from_its_own_table(monkeypatch):

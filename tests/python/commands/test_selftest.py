@@ -8,7 +8,8 @@ import arraybridge as ab
 import bridges
 import numpy as np
 import pytest
-from arraybridge._tools import arrays, checks, page
+from arraybridge._tools import arrays, page
+from arraybridge._tools.selftest import checks
 from command_line import run
 
 HOST = ("numpy", "host")

@@ -15,8 +15,8 @@ from typing import Any
 import numpy
 
 __all__ = [
-    "KNOWN", "End", "address", "device_of", "fill", "finish", "import_order", "make", "places",
-    "read", "read_again", "scope", "stays", "write",
+    "KNOWN", "End", "address", "device_of", "fill", "finish", "gpus", "import_order", "make",
+    "places", "read", "read_again", "scope", "stays", "write",
 ]  # fmt: skip
 
 KNOWN = ("numpy", "cupy", "torch", "tensorflow", "jax", "pyclesperanto")
@@ -31,6 +31,16 @@ def device_of(end: End, places: dict[str, list[str]]) -> str | None:
     """The ``device`` to ask for; None where a framework has only one place."""
     name, place = end
     return place if len(places[name]) > 1 else None
+
+
+def gpus(places: dict[str, list[str]]) -> list[End]:
+    """The ends on a GPU. pyclesperanto's devices may be anything."""
+    return [
+        (name, place)
+        for name, found in places.items()
+        for place in found
+        if place != "host" and name != "pyclesperanto"
+    ]
 
 
 def import_order(names: Sequence[str]) -> list[str]:

@@ -19,7 +19,7 @@ MODULES = os.path.join(os.path.dirname(__file__), "modules")
 """The folder of the submodules that only the original package has."""
 
 # The names that each module of the original package has, by the submodule of this one.
-_HERE = {
+_HERE: dict[str, dict[str, tuple[str, ...]]] = {
     "arraybridge": {
         "configs": ("SliceBySliceRuntimeParameter",),
         "contracts": ("MemoryContractAttribute", "wrap_dtype_preserving_callable"),

@@ -19,7 +19,8 @@ from typing import Any
 import numpy
 from arraybridge import _core
 
-from . import arrays, ops
+from .. import arrays
+from . import ops
 from .capsule import Exported, dtype_of, exported
 
 __all__ = ["STANDARD", "Lie", "Table", "tables"]

@@ -6,21 +6,21 @@ and one dtype, or one thing that has to hold for a pair. A mistake names a key o
 
 from __future__ import annotations
 
-import functools
 import gc
 import json
 import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import arraybridge
 import numpy
 
-from . import arrays
-from .child import reporter
-from .claims import key_of, run, set_up
+from .. import arrays
+from ..child import reporter
+from .claims import Case, key_of, run, set_up
 from .tables import STANDARD, Lie, Table, aligned, bits, carry, same, sample, tables, words
 
 __all__ = ["cases"]
@@ -270,7 +270,7 @@ def check_cast(table: Table, other: Table, dtype: str, to: str) -> None:
         table.compare(got, expected, "array.astype", f"{dtype} to {to}{within}")
 
 
-def cases(checked: Table, other: Table) -> Iterator[tuple[str, str, Callable[[], str | None]]]:
+def cases(checked: Table, other: Table) -> Iterator[Case]:
     """Return the checks of a pair: a name, the key that is probably wrong, and the check."""
     directions = [Pair(checked, other, checked)]
     if other.name != checked.name:
@@ -279,18 +279,18 @@ def cases(checked: Table, other: Table) -> Iterator[tuple[str, str, Callable[[],
         arrow = f"{pair.source.name} -> {pair.target.name}"
         for dtype in pair.source.dtypes:
             if dtype not in pair.source.missing() and has(pair.source, dtype):
-                yield f"{arrow}: {dtype}", "dtypes", functools.partial(pair.check_dtype, dtype)
+                yield f"{arrow}: {dtype}", "dtypes", partial(pair.check_dtype, dtype)
         yield f"{arrow}: lifetime", "export", pair.check_lifetime
         yield f"{arrow}: another thread", "ready", pair.check_thread
         yield f"{arrow}: declared function", "classes", pair.check_declared
     for dtype in ("uint8", "uint16", "int32", "float32"):
         if all(dtype in table.dtypes for table in (checked, other)) and three_axes(checked, other):
-            run = functools.partial(check_slices, checked, other, dtype)
-            yield f"{other.name}: slices of {dtype}", "array.stack", run
+            check = partial(check_slices, checked, other, dtype)
+            yield f"{other.name}: slices of {dtype}", "array.stack", check
     for dtype, to in (("float32", "uint8"), ("float32", "int32"), ("uint8", "float32")):
         if all(each in table.dtypes for table in (checked, other) for each in (dtype, to)):
-            run = functools.partial(check_cast, checked, other, dtype, to)
-            yield f"{other.name}: {dtype} to {to}", "array.astype", run
+            cast = partial(check_cast, checked, other, dtype, to)
+            yield f"{other.name}: {dtype} to {to}", "array.astype", cast
 
 
 def has(table: Table, dtype: str) -> bool:

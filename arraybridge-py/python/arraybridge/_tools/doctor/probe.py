@@ -16,11 +16,11 @@ from typing import Any
 import arraybridge
 import numpy
 
-from .capsule import dtype_of
-from .child import reporter
+from ..check.capsule import dtype_of
+from ..check.tables import tables, words
+from ..child import reporter
+from ..schema import installed
 from .details import DETAILS
-from .schema import installed
-from .tables import tables, words
 
 __all__ = ["examine"]
 

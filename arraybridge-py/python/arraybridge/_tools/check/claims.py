@@ -20,10 +20,10 @@ import arraybridge
 import numpy
 from arraybridge.oom_recovery import is_oom_error
 
-from .arrays import KNOWN, MUTABLE
+from ..arrays import KNOWN, MUTABLE
+from ..child import reporter, run_each
+from ..schema import find_class
 from .capsule import dtype_of, exported
-from .child import reporter, run_each
-from .schema import find_class
 from .tables import (
     ARRAY_OPS,
     EXTENDED,

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from .child import reporter
+from ..child import reporter
 
 __all__ = ["cuda", "opencl"]
 

@@ -15,11 +15,11 @@ from typing import Any
 import numpy
 from arraybridge import __version__, configure, frameworks, registered_pairs
 
-from .._package import about
-from .child import Child, run_cases, wait_for
-from .page import doctor_page
-from .progress import progress
-from .terminal import show
+from ..._package import about
+from ..child import Child, run_cases, wait_for
+from ..page import doctor_page
+from ..progress import progress
+from ..terminal import show
 
 __all__ = ["gather", "judge"]
 
@@ -61,8 +61,8 @@ def gather(full: bool = False, silence: float = 120, show: bool = False) -> dict
     """
     table = frameworks()
     modules = [framework["module"] for framework in table]
-    probes = {f["name"]: Child("probe", f["name"], f["module"], *modules) for f in table}
-    drivers = {name: Child("drivers", name) for name in ("cuda", "opencl")}
+    probes = {f["name"]: Child("doctor.probe", f["name"], f["module"], *modules) for f in table}
+    drivers = {name: Child("doctor.drivers", name) for name in ("cuda", "opencl")}
     _wait_for({**probes, **drivers}, silence, show)
     report: dict[str, Any] = {"schema": SCHEMA, **_about()}
     for name, child in drivers.items():
@@ -80,7 +80,8 @@ def gather(full: bool = False, silence: float = 120, show: bool = False) -> dict
     if full:
         works = _works(report)
         with progress("pairs", sum(map(len, works.values())) ** 2, show) as bar:
-            report["pairs"] = list(run_cases("pairs", json.dumps(works), silence=silence, bar=bar))
+            found = run_cases("doctor.pairs", json.dumps(works), silence=silence, bar=bar)
+            report["pairs"] = list(found)
         report["orders"] = _orders(report, silence)
     return report
 
@@ -167,7 +168,7 @@ def _orders(report: dict[str, Any], silence: float) -> dict[str, str | None]:
         if f.get("status") in ("works", "no device")
     }
     children = {
-        order: Child("orders", *modules)
+        order: Child("doctor.orders", *modules)
         for order, modules in ORDERS.items()
         if {module.partition(".")[0] for module in modules} <= installed
     }

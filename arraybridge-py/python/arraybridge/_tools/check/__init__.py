@@ -17,12 +17,13 @@ from typing import Any
 
 from arraybridge import __version__
 
-from .child import run_cases
-from .page import check_page
-from .progress import progress
-from .schema import installed
-from .tables import Table, named_key, tables
-from .terminal import show
+from ..child import run_cases
+from ..page import check_page
+from ..progress import progress
+from ..schema import installed
+from ..terminal import show
+from .tables import Table, named_key
+from .tables import tables as all_tables
 
 __all__ = ["gather"]
 
@@ -56,7 +57,7 @@ def gather(
     ``against`` are the other frameworks; by default all that are installed. ``show`` shows how far
     that is on a terminal.
     """
-    start, known = time.perf_counter(), tables()
+    start, known = time.perf_counter(), all_tables()
     found = {name: _framework(known[name], known, against, silence, show) for name in names}
     return {
         "schema": SCHEMA,
@@ -82,10 +83,10 @@ def _framework(
     lines = []
     with progress(table.name, show=show) as bar:
         run = functools.partial(run_cases, silence=silence, bar=bar)
-        lines += _lines(ALONE, run("claims", table.name, environment=environment(table)))
+        lines += _lines(ALONE, run("check.claims", table.name, environment=environment(table)))
         for name in with_others:
             variables = environment(known[name], table)
-            found = _lines(name, run("between", table.name, name, environment=variables))
+            found = _lines(name, run("check.between", table.name, name, environment=variables))
             if name != table.name:  # what the other one cannot do is not this one's fault
                 explain(found, known[name].get("check.limits", []), partial=True)
             lines += found
@@ -135,7 +136,7 @@ def explain(
 
 def run(names: Sequence[str], against: Sequence[str] | None, as_json: bool, silence: float) -> int:
     """Print the report. Return 1 if a line failed, 2 if a name is unknown, otherwise 0."""
-    known = tables()
+    known = all_tables()
     unknown = [name for name in (*names, *(against or ())) if name not in known]
     if unknown:
         print(f"no table for {', '.join(unknown)}; known: {', '.join(known)}", file=sys.stderr)

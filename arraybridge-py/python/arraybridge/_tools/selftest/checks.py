@@ -20,11 +20,11 @@ from typing import Any
 import arraybridge
 import numpy
 
-from . import arrays
-from .arrays import End
-from .between import Pair
-from .child import Case, reporter, run_each
-from .tables import same, tables
+from .. import arrays
+from ..arrays import End
+from ..check.between import Pair
+from ..check.tables import same, tables
+from ..child import Case, reporter, run_each
 
 __all__ = ["checks"]
 
@@ -179,16 +179,6 @@ def check_side_stream(source: End, target: End, device: str | None) -> int:
     return LONG_ROUNDS
 
 
-def gpus(places: dict[str, list[str]]) -> list[End]:
-    """The ends on a GPU. pyclesperanto's devices may be anything."""
-    return [
-        (name, place)
-        for name, found in places.items()
-        for place in found
-        if place != "host" and name != "pyclesperanto"
-    ]
-
-
 def checks(places: dict[str, list[str]]) -> Iterator[tuple[str, str, Check]]:
     """The checks for frameworks and their places: group, name and function."""
     ends = [(name, place) for name, found in places.items() for place in found]
@@ -203,7 +193,7 @@ def checks(places: dict[str, list[str]]) -> Iterator[tuple[str, str, Check]]:
         run = functools.partial(check_ladder, name, place)
         yield "out of memory", f"{name} on {place}", run
     yield "threads", "all pairs", functools.partial(check_threads, ends, places)
-    for source in gpus(places):
+    for source in arrays.gpus(places):
         for target in ends:
             device = arrays.device_of(target, places)
             words = f"{' on '.join(source)} to {' on '.join(target)}"

@@ -14,11 +14,11 @@ from typing import Any
 import arraybridge
 import numpy
 
-from . import arrays
-from .arrays import End
-from .capsule import dtype_of
-from .child import Case, reporter, run_each
-from .tables import tables
+from .. import arrays
+from ..arrays import End
+from ..check.capsule import dtype_of
+from ..check.tables import tables
+from ..child import Case, reporter, run_each
 
 __all__ = ["measure"]
 

@@ -7,7 +7,6 @@ other exception if it fails, and returns how many conversions it made.
 from __future__ import annotations
 
 import contextlib
-import functools
 import gc
 import importlib
 import json
@@ -15,6 +14,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import arraybridge
@@ -182,26 +182,24 @@ def check_side_stream(source: End, target: End, device: str | None) -> int:
 def checks(places: dict[str, list[str]]) -> Iterator[tuple[str, str, Check]]:
     """The checks for frameworks and their places: group, name and function."""
     ends = [(name, place) for name, found in places.items() for place in found]
-    for source in ends:
-        for target in ends:
-            device = arrays.device_of(target, places)
-            words = f"{' on '.join(source)} to {' on '.join(target)}"
-            yield "values and sharing", words, functools.partial(check_pair, source, target, device)
+
+    def pairs(sources: list[End]) -> Iterator[tuple[str, End, End, str | None]]:
+        for source in sources:
+            for target in ends:
+                words = f"{' on '.join(source)} to {' on '.join(target)}"
+                yield words, source, target, arrays.device_of(target, places)
+
+    for words, source, target, device in pairs(ends):
+        yield "values and sharing", words, partial(check_pair, source, target, device)
     for name in places:
-        yield "declared functions", name, functools.partial(check_declared, name, ends)
+        yield "declared functions", name, partial(check_declared, name, ends)
     for name, place in ends:
-        run = functools.partial(check_ladder, name, place)
-        yield "out of memory", f"{name} on {place}", run
-    yield "threads", "all pairs", functools.partial(check_threads, ends, places)
-    for source in arrays.gpus(places):
-        for target in ends:
-            device = arrays.device_of(target, places)
-            words = f"{' on '.join(source)} to {' on '.join(target)}"
-            run = functools.partial(check_order, source, target, device)
-            yield "work in progress", words, run
-            if source[0] in ("cupy", "torch"):
-                run = functools.partial(check_side_stream, source, target, device)
-                yield "side streams", words, run
+        yield "out of memory", f"{name} on {place}", partial(check_ladder, name, place)
+    yield "threads", "all pairs", partial(check_threads, ends, places)
+    for words, source, target, device in pairs(arrays.gpus(places)):
+        yield "work in progress", words, partial(check_order, source, target, device)
+        if source[0] in ("cupy", "torch"):
+            yield "side streams", words, partial(check_side_stream, source, target, device)
 
 
 def _load(over: list[str], report: Callable[..., None]) -> dict[str, list[str]]:

@@ -170,8 +170,8 @@ def test_the_error_of_a_dtype_is_the_cause():
 def test_an_owner_that_does_not_keep_its_memory_is_found_by_check():
     run(
         """
-        from arraybridge._tools import claims
-        from arraybridge._tools.tables import Lie, tables
+        from arraybridge._tools.check import claims
+        from arraybridge._tools.check.tables import Lie, tables
         error = raises(Lie, lambda: claims.check_kept(tables()["fake_pooled"]))
         assert error.key == "export.owner", error
         without = tables()["fake_pooled"]

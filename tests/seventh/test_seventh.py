@@ -166,7 +166,7 @@ def test_the_error_for_an_unknown_name_lists_it():
 def test_the_doctor_reports_it():
     run(
         """
-        from arraybridge._tools import probe
+        from arraybridge._tools.doctor import probe
         found = {}
         probe.examine("tvm_ffi", "tvm_ffi", [], lambda **message: found.update(message))
         assert found["status"] == "works", found

@@ -9,7 +9,8 @@ import arrays  # noqa: F401  loads the frameworks in an order that works
 import jax
 import pytest
 from arraybridge._tools import arrays as own
-from arraybridge._tools import between, checks, claims, tables
+from arraybridge._tools.check import between, claims, tables
+from arraybridge._tools.selftest import checks
 
 PLACES = {name: own.places(name) for name in ("numpy", "cupy", "torch", "jax")}
 TABLES = tables.tables()

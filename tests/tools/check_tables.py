@@ -20,8 +20,8 @@ from typing import Any
 
 from arraybridge import _core
 from arraybridge._tools import check
+from arraybridge._tools.check.tables import tables
 from arraybridge._tools.page import check_page, table
-from arraybridge._tools.tables import tables
 
 STATES = ("passed", "note", "limit", "failed")
 

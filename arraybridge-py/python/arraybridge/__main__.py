@@ -18,8 +18,10 @@ import difflib
 import importlib
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 # The original package may have replaced the `__init__` of this one, which imports `_package` too.
 from . import __version__, _package, frameworks  # noqa: F401
@@ -43,78 +45,72 @@ def _seconds(text: str) -> float:
 def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m arraybridge")
     parser.add_argument("--version", action="version", version=f"arraybridge {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True)
+    commands = parser.add_subparsers(required=True)
+
+    def command(name: str, about: str, run: Callable[[Any], int]) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=about, description=about)
+        made.set_defaults(run=run)
+        return made
+
     about = "report the working frameworks of this machine, and their devices"
-    examined = commands.add_parser("doctor", help=about, description=about)
-    examined.add_argument(
-        "--full", action="store_true", help="also convert between every pair, and measure"
-    )
+    examined = command("doctor", about, lambda o: doctor.run(o.full, o.json, o.timeout))
+    about = "also convert between every pair, and measure"
+    examined.add_argument("--full", action="store_true", help=about)
+
     about = "check the conversions on all devices of this machine"
-    tested = commands.add_parser("selftest", help=about, description=about)
+    tested = command("selftest", about, lambda o: selftest.run(o.json, o.timeout))
+
     about = "compare frameworks with their tables, and name the keys to change"
-    checked = commands.add_parser("check", help=about, description=about)
+    checked = command("check", about, lambda o: check.run(o.names, o.against, o.json, o.timeout))
     checked.add_argument("names", nargs="+", metavar="NAME", help="the framework's table")
-    checked.add_argument(
-        "--against",
-        nargs="*",
-        metavar="NAME",
-        help="other frameworks (default: all installed ones)",
-    )
-    for command in (examined, tested, checked):
-        command.add_argument(
-            "--timeout",
-            type=_seconds,
-            default=120,
-            metavar="SECONDS",
-            help="end a process that is silent for so long (default: 120)",
-        )
-    about = "convert an image to every installed framework and back"
-    commands.add_parser("demo", help=about, description=about)
-    listed = commands.add_parser(
-        "frameworks", help="print the frameworks that this package was built with"
-    )
-    for command in (examined, tested, checked, listed):
-        command.add_argument("--json", action="store_true", help="print JSON")
-    _add_add(commands)
-    _add_trace(commands)
-    about = "begin a crate of Rust functions: sources, tests, stub and CI"
-    begun = commands.add_parser("new", help=about, description=about)
-    begun.add_argument("name", help="the folder, whose name is that of the crate")
-    begun.add_argument(
-        "--source", metavar="PATH", help="a checkout with the runtime (default: the released one)"
-    )
-    stubs = commands.add_parser("stubs", help="print the type stub of an extension module")
-    stubs.add_argument("module", help="the name of the module in imports")
-    stubs.add_argument(
-        "--check", metavar="FILE", help="compare a stub with what would be printed; fail if stale"
-    )
-    return parser
+    about = "other frameworks (default: all installed ones)"
+    checked.add_argument("--against", nargs="*", metavar="NAME", help=about)
 
+    command("demo", "convert an image to every installed framework and back", lambda o: demo.run())
 
-def _add_add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    about = "print the frameworks that this package was built with"
+    listed = command("frameworks", about, lambda o: _frameworks(o.json))
+
     about = "build this package with more tables, and install it; this needs Rust"
-    added = commands.add_parser("add", help=about, description=about)
-    added.add_argument(
-        "tables", nargs="+", metavar="TABLE", help="a file, or the name of a table in the sources"
-    )
-    added.add_argument(
-        "--source", metavar="PATH", help="a checkout or an sdist (default: pip downloads the sdist)"
-    )
-    added.add_argument(
-        "--dry-run", action="store_true", help="check the tables and the requirements of the build"
-    )
+    added = command("add", about, lambda o: add.run(o.tables, o.source, o.dry_run))
+    about = "a file, or the name of a table in the sources"
+    added.add_argument("tables", nargs="+", metavar="TABLE", help=about)
+    about = "a checkout or an sdist (default: pip downloads the sdist)"
+    added.add_argument("--source", metavar="PATH", help=about)
+    about = "check the tables and the requirements of the build"
+    added.add_argument("--dry-run", action="store_true", help=about)
 
-
-def _add_trace(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     about = "run a program, and report its conversions to stderr"
-    traced = commands.add_parser("trace", help=about, description=about)
-    traced.add_argument("--json", action="store_true", help="print JSON")
-    traced.add_argument(
-        "--save", metavar="FILE", help="also write a timeline for Perfetto and speedscope"
-    )
+    traced = command("trace", about, _trace)
+    about = "also write a timeline for Perfetto and speedscope"
+    traced.add_argument("--save", metavar="FILE", help=about)
     traced.add_argument("-m", dest="is_module", action="store_true", help="run a module")
     traced.add_argument("program", help="the script or the module")
     traced.add_argument("arguments", nargs=argparse.REMAINDER, help="the arguments of the program")
+
+    about = "begin a crate of Rust functions: sources, tests, stub and CI"
+    begun = command("new", about, lambda o: new.run(o.name, o.source))
+    begun.add_argument("name", help="the folder, whose name is that of the crate")
+    about = "a checkout with the runtime (default: the released one)"
+    begun.add_argument("--source", metavar="PATH", help=about)
+
+    about = "print the type stub of an extension module"
+    stubs = command("stubs", about, lambda o: _stubs(parser, o.module, o.check))
+    stubs.add_argument("module", help="the name of the module in imports")
+    about = "compare a stub with what would be printed; fail if stale"
+    stubs.add_argument("--check", metavar="FILE", help=about)
+
+    for each in (examined, tested, checked, listed, traced):
+        each.add_argument("--json", action="store_true", help="print JSON")
+    about = "end a process that is silent for so long (default: 120)"
+    for each in (examined, tested, checked):
+        each.add_argument("--timeout", type=_seconds, default=120, metavar="SECONDS", help=about)
+    return parser
+
+
+def _trace(options: argparse.Namespace) -> int:
+    command = [options.program, *options.arguments]
+    return program.run(command, options.is_module, options.save, options.json)
 
 
 def _frameworks(as_json: bool) -> int:
@@ -140,40 +136,27 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(arguments: list[str] | None) -> int:
-    parser = _arguments()
-    options = parser.parse_args(arguments)
-    if options.command == "doctor":
-        return doctor.run(options.full, options.json, options.timeout)
-    if options.command == "selftest":
-        return selftest.run(options.json, options.timeout)
-    if options.command == "check":
-        return check.run(options.names, options.against, options.json, options.timeout)
-    if options.command == "add":
-        return add.run(options.tables, options.source, options.dry_run)
-    if options.command == "new":
-        return new.run(options.name, options.source)
-    if options.command == "trace":
-        command = [options.program, *options.arguments]
-        return program.run(command, options.is_module, options.save, options.json)
-    if options.command == "demo":
-        return demo.run()
-    if options.command == "frameworks":
-        return _frameworks(options.json)
-    if not all(part.isidentifier() for part in options.module.split(".")):
-        parser.error(f"{options.module!r} is not the name of a module")
+    options = _arguments().parse_args(arguments)
+    status: int = options.run(options)
+    return status
+
+
+def _stubs(parser: argparse.ArgumentParser, name: str, file: str | None) -> int:
+    if not all(part.isidentifier() for part in name.split(".")):
+        parser.error(f"{name!r} is not the name of a module")
     try:
-        module = importlib.import_module(options.module)
+        module = importlib.import_module(name)
     # If an existing module fails to import another one, a traceback is the right report.
     except ModuleNotFoundError as error:
-        if error.name is None or not f"{options.module}.".startswith(f"{error.name}."):
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise
         parser.error(
             f"the module {error.name} does not exist; install it, or put its folder in PYTHONPATH"
         )
     if not _declares(module):
-        parser.error(f"{options.module} has no declared functions")
-    if options.check is not None:
-        return _check_stub(parser, module, options.check)
+        parser.error(f"{name} has no declared functions")
+    if file is not None:
+        return _check_stub(parser, module, file)
     print(stub(module), end="")
     return 0
 

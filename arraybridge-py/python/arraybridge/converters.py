@@ -1,5 +1,5 @@
 """Conversions between frameworks."""
 
-from ._core import convert, convert_memory, detect_memory_type, explain
+from . import convert, convert_memory, detect_memory_type, explain
 
 __all__ = ["convert", "convert_memory", "detect_memory_type", "explain"]

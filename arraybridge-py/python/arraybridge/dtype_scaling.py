@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy
 
-from ._core import frameworks, stretch
+from ._core import frameworks, stretch  # type: ignore[import-not-found]
 
 __all__ = ["SCALING_FUNCTIONS", "DtypeConversion"]
 
@@ -46,7 +46,7 @@ class DtypeConversion(Enum):
         return getattr(numpy, self.value, None)
 
 
-SCALING_FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
+SCALING_FUNCTIONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     framework["name"]: partial(stretch, memory_type=framework["name"]) for framework in frameworks()
 }
 """A function for each framework that stretches floats to the range of an integer dtype.

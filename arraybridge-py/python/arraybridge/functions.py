@@ -5,21 +5,29 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from ._core import Tensor, convert, detect_memory_type, explain
-from .compilers import Promise, described
+from ._core import (  # type: ignore[import-not-found]
+    Tensor,
+    convert,
+    detect_memory_type,
+    explain,
+)
+from .compilers import Promise, described  # type: ignore[attr-defined]
 from .exceptions import UnsupportedArrayError
 from .types import MemoryType
+
+if TYPE_CHECKING:
+    from .decorators import _FrameworkName
 
 __all__ = ["as_function"]
 
 
 def as_function(
     function: Callable[..., Any] | str | object,
-    framework: str,
+    framework: _FrameworkName,
     *,
     result: Callable[..., Any] | tuple[Callable[..., Any], ...] | None = None,
 ) -> Callable[..., Any]:
@@ -49,7 +57,7 @@ def as_function(
     array([0., 2., 4.])
     """
     try:
-        target = MemoryType(framework)
+        target = MemoryType(framework)  # type: ignore[arg-type]
     except ValueError:
         explain(numpy.zeros(1), framework)  # raises the error that lists the names
         raise

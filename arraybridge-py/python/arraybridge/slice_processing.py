@@ -1,5 +1,5 @@
 """Apply a function for 2-D slices to a 3-D array."""
 
-from ._core import process_slices
+from . import process_slices
 
 __all__ = ["process_slices"]

@@ -10,7 +10,8 @@ import arraybridge as ab
 import bridges
 import pytest
 from arraybridge import __main__ as command
-from arraybridge._tools import child, details, doctor, drivers, page
+from arraybridge._tools import child, doctor, page
+from arraybridge._tools.doctor import details, drivers
 from command_line import run
 
 # Packages that are found before the installed ones.
@@ -185,7 +186,7 @@ def test_dangers_that_were_met_are_reported():
 
 
 def test_a_pair_is_measured_and_its_values_are_checked():
-    from arraybridge._tools import pairs
+    from arraybridge._tools.doctor import pairs
 
     found = pairs.measure("numpy", "host", "numpy", "host", None)
     assert (found["status"], found["route"], found["gb_per_s"]) == ("works", "keep", None)

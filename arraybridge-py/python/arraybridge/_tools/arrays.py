@@ -15,13 +15,32 @@ from typing import Any
 import numpy
 
 __all__ = [
-    "KNOWN", "address", "fill", "finish", "import_order", "make", "places", "read", "read_again",
-    "scope", "stays", "write",
+    "KNOWN", "End", "address", "device_of", "fill", "finish", "gpus", "import_order", "make",
+    "places", "read", "read_again", "scope", "stays", "write",
 ]  # fmt: skip
 
 KNOWN = ("numpy", "cupy", "torch", "tensorflow", "jax", "pyclesperanto")
 # Their arrays can be written to, and the write is seen by all who share the memory.
 MUTABLE = ("numpy", "cupy", "torch")
+
+# An end of a conversion: a framework, and where its array is.
+End = tuple[str, str]
+
+
+def device_of(end: End, places: dict[str, list[str]]) -> str | None:
+    """The ``device`` to ask for; None where a framework has only one place."""
+    name, place = end
+    return place if len(places[name]) > 1 else None
+
+
+def gpus(places: dict[str, list[str]]) -> list[End]:
+    """The ends on a GPU. pyclesperanto's devices may be anything."""
+    return [
+        (name, place)
+        for name, found in places.items()
+        for place in found
+        if place != "host" and name != "pyclesperanto"
+    ]
 
 
 def import_order(names: Sequence[str]) -> list[str]:
@@ -113,15 +132,15 @@ def read_again(name: str, array: Any) -> numpy.ndarray:
     return read(name, array)
 
 
-def write(name: str, array: Any) -> bool:
-    """Write 77 to the first row. Return False if the arrays of the framework never change."""
-    if name not in MUTABLE:
+def write(name: str, array: Any, value: Any) -> bool:
+    """Write a value to the first row. Return False if the array cannot be written to."""
+    if name not in MUTABLE or (name == "numpy" and not array.flags.writeable):
         return False
-    fill(name, array[:1] if array.ndim else array, 77)
+    fill(name, array[:1] if array.ndim else array, value)
     return True
 
 
-def fill(name: str, array: Any, value: int) -> None:
+def fill(name: str, array: Any, value: Any) -> None:
     """Set all elements of an array that can be written to."""
     with array.device if name == "cupy" else contextlib.nullcontext():
         array[...] = value

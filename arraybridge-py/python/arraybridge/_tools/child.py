@@ -13,12 +13,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Child", "reporter", "run_cases", "wait_for"]
+__all__ = ["Child", "reporter", "run_cases", "run_each", "wait_for"]
 
 # By default, JAX and TensorFlow take most of a GPU's memory when they start. Children run side by
 # side, and beside the user's own programs.
@@ -129,6 +130,29 @@ def reporter() -> Callable[..., None]:
     return report
 
 
+# A name, what is known of the case before it ends, and a function that returns its outcome.
+Case = tuple[str, dict[str, Any], Callable[[], dict[str, Any]]]
+
+
+def run_each(cases: Iterable[Case], over: Sequence[str], report: Callable[..., None]) -> None:
+    """Run the cases of a child but for those that are ``over``, and report each.
+
+    A case that raises has the status "failed".
+    """
+    for name, about, run in cases:
+        if name in over:
+            continue
+        report(start=name, **about)
+        start = time.perf_counter()
+        try:
+            found = run()
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            found = {"status": "failed", "reason": reason, "traceback": traceback.format_exc()}
+        seconds = round(time.perf_counter() - start, 3)
+        report(**{"name": name, "seconds": seconds, **about, **found})
+
+
 def _show(bar: Any, child: Child, before: int) -> None:
     if bar is None or bar.disable:
         return
@@ -149,27 +173,28 @@ def run_cases(
 
     The child gets the names of the cases to leave out as its last argument, a JSON list. It reports
     ``start=name`` before each case, and the case with its ``name`` and ``status`` after it. Other
-    messages are passed on. A case that ended the child has the status "failed" and a ``reason``.
+    messages are passed on. A case that ended the child has the status "failed", a ``reason`` and
+    what else was reported before it.
     ``bar`` shows the case that is running. ``environment`` has variables for the child.
     """
     over: list[str] = []
     while True:
         child = Child(module, *arguments, json.dumps(over), environment=environment)
         wait_for([child], silence, partial(_show, bar, child, len(over)))
-        current, key = None, ""
+        current, about = None, {}
         for message in child.messages():
             if "start" in message:
-                current, key = message["start"], message.get("key", "")
+                current, about = message.pop("start"), message
                 continue
             if "name" in message:
                 over.append(message["name"])
-                current = None
+                current, about = None, {}
             yield message
         problem = child.problem()
         if problem is None:
             return
         name = current or "start of the process"
-        yield {"name": name, "status": "failed", "reason": problem, **({"key": key} if key else {})}
+        yield {**about, "name": name, "status": "failed", "reason": problem}
         # What ends the process although it is left out would end it again.
         if current is None or current in over:
             return

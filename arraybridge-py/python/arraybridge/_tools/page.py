@@ -35,8 +35,7 @@ def duration(seconds: float) -> str:
 
 def paragraph(head: str, text: str) -> str:
     """Text beside its head, wrapped and indented."""
-    indent = " " * COLUMN
-    first = f"{head:<{COLUMN}}"
+    first, indent = f"{head:<{COLUMN}}", " " * COLUMN
     return textwrap.fill(
         text, WIDTH, initial_indent=first, subsequent_indent=indent, break_on_hyphens=False
     )
@@ -82,10 +81,7 @@ def callers_table(totals: Sequence[dict[str, Any]]) -> str:
 
 def doctor_page(report: dict[str, Any]) -> str:
     """The report of the doctor."""
-    parts = [
-        _machine(report),
-        "\n".join(_framework(framework) for framework in report["frameworks"].values()),
-    ]
+    parts = [_machine(report), "\n".join(map(_framework, report["frameworks"].values()))]
     if report["pairs"] is not None:
         parts.append(_pairs(report["pairs"]))
     findings = [paragraph(each["level"].upper(), each["text"]) for each in report["findings"]]
@@ -94,25 +90,19 @@ def doctor_page(report: dict[str, Any]) -> str:
 
 
 def _machine(report: dict[str, Any]) -> str:
+    package = f"{report['package']['distribution']} {report['arraybridge']}"
+    machine = f"{report['platform']}, {report['cpus']} CPUs, {size(report['memory_total'])}"
     lines = [
-        paragraph(
-            "arraybridge",
-            f"{report['package']['distribution']} {report['arraybridge']}, "
-            f"{report['converters']} converters",
-        ),
+        paragraph("arraybridge", f"{package}, {report['converters']} converters"),
         paragraph("Python", f"{report['python']}, NumPy {report['numpy']}"),
-        paragraph(
-            "machine",
-            f"{report['platform']}, {report['cpus']} CPUs, {size(report['memory_total'])}",
-        ),
+        paragraph("machine", machine),
         *_cuda(report["cuda"]),
         *_opencl(report["opencl"]),
         paragraph("preallocation", _preallocation(report["preallocation"])),
         paragraph("defaults", ", ".join(f"{k}={v}" for k, v in report["settings"].items())),
     ]
-    lines += [
-        paragraph("environment", f"{name}={value}") for name, value in report["environment"].items()
-    ]
+    variables = report["environment"].items()
+    lines += [paragraph("environment", f"{name}={value}") for name, value in variables]
     return "\n".join(lines)
 
 
@@ -160,10 +150,8 @@ def _framework(found: dict[str, Any]) -> str:
     if status == "no device":
         return paragraph(title, f"{version}: not used, since there is no device for it")
     lines = [paragraph(title, f"{version}: works on {', '.join(found['used'])}")]
-    lines += [
-        paragraph("", f"{device['id']}: {device['name']}, {_memory(device)}")
-        for device in found.get("devices", ())
-    ]
+    for device in found.get("devices", ()):
+        lines.append(paragraph("", f"{device['id']}: {device['name']}, {_memory(device)}"))
     return "\n".join(lines)
 
 
@@ -181,17 +169,12 @@ def _pairs(pairs: list[dict[str, Any]]) -> str:
 
 
 def _summary(report: dict[str, Any]) -> str:
+    named = {
+        "works": "work", "no device": "without a device", "missing": "not installed",
+        "broken": "broken",
+    }  # fmt: skip
     states = [framework.get("status", "broken") for framework in report["frameworks"].values()]
-    counts = [
-        f"{states.count(state)} {words}"
-        for state, words in (
-            ("works", "work"),
-            ("no device", "without a device"),
-            ("missing", "not installed"),
-            ("broken", "broken"),
-        )
-        if state in states
-    ]
+    counts = [f"{states.count(each)} {words}" for each, words in named.items() if each in states]
     faults = sum(finding["level"] == "fault" for finding in report["findings"])
     faulty = f"{faults} fault{'s' * (faults != 1)}." if faults else "No fault."
     return f"Frameworks: {', '.join(counts)}. {faulty}"
@@ -206,19 +189,14 @@ def selftest_page(report: dict[str, Any]) -> str:
     ]
     parts = [about, "\n".join(frameworks), _groups(report["checks"])]
     failures = [check for check in report["checks"] if check["status"] == "failed"]
-    if failures:
-        shown = (paragraph("FAILED", f"{check['name']}: {check['reason']}") for check in failures)
+    for head, listed in (("FAILED", failures), ("not tried", report["not_tried"])):
+        shown = (paragraph(head, f"{each['name']}: {each['reason']}") for each in listed)
         parts.append("\n".join(shown))
-    not_tried = [f"{each['name']}: {each['reason']}" for each in report["not_tried"]]
-    parts.append("\n".join(paragraph("not tried", line) for line in not_tried))
     if not report["gpus"]:
         parts.append("There is no GPU here: NO CHECK USED A GPU.")
-    result = (
-        f"{len(failures)} of {len(report['checks'])} checks failed"
-        if failures
-        else (f"All {len(report['checks'])} checks passed")
-    )
-    parts.append(f"{result}, in {report['seconds']:g} s.")
+    number = len(report["checks"])
+    result = f"{len(failures)} of {number} checks failed" if failures else ""
+    parts.append(f"{result or f'All {number} checks passed'}, in {report['seconds']:g} s.")
     return "\n\n".join(filter(None, parts))
 
 
@@ -238,10 +216,8 @@ def check_page(report: dict[str, Any]) -> str:
     for name, found in report["frameworks"].items():
         parts.append(_checked(name, found))
     wrong = [name for name, found in report["frameworks"].items() if not found["ok"]]
-    result = (
-        f"Different from their tables: {', '.join(wrong)}" if wrong else "All match their tables"
-    )
-    parts.append(f"{result}, in {report['seconds']:g} s.")
+    result = f"Different from their tables: {', '.join(wrong)}" if wrong else ""
+    parts.append(f"{result or 'All match their tables'}, in {report['seconds']:g} s.")
     return "\n\n".join(parts)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from arraybridge import _core
 
-__all__ = ["find_class", "mistakes"]
+__all__ = ["find_class", "installed", "mistakes"]
 
 
 def mistakes(files: Mapping[str, str]) -> list[str]:
@@ -29,9 +29,9 @@ def mistakes(files: Mapping[str, str]) -> list[str]:
 def _existing(name: str, keys: dict[str, Any]) -> Iterator[str]:
     """Check the existence of names, if the framework is installed."""
     module = keys.get("module", name)
+    if not installed(module.partition(".")[0]):
+        return
     try:
-        if importlib.util.find_spec(module.partition(".")[0]) is None:
-            return
         importlib.import_module(module)
     except ImportError as error:
         yield f"[{name}]: import {module}: {error}"
@@ -45,6 +45,14 @@ def _existing(name: str, keys: dict[str, Any]) -> Iterator[str]:
     for rule in keys.get("oom", []):
         if find_class(rule["class"]) is None and len(keys["oom"]) == 1:
             yield f"oom in [{name}]: {rule['class']} does not exist in the installed version"
+
+
+def installed(module: str) -> bool:
+    """Return whether a module can be found. Only its parents are imported."""
+    try:
+        return importlib.util.find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False
 
 
 def find_class(name: str) -> type | None:

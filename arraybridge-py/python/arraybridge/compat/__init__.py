@@ -18,61 +18,53 @@ __all__ = ["MODULES", "find", "of_member"]
 MODULES = os.path.join(os.path.dirname(__file__), "modules")
 """The folder of the submodules that only the original package has."""
 
-_HERE = {
+# The names that each module of the original package has, by the submodule of this one.
+_HERE: dict[str, dict[str, tuple[str, ...]]] = {
     "arraybridge": {
-        "HOST": "devices",
-        "AcceleratorDevice": "devices",
-        "Array": "libraries",
-        "ArrayGeometry": "payloads",
-        "ArrayLibrary": "libraries",
-        "ArrayPayload": "payloads",
-        "ConversionCounters": "observers",
-        "ConversionObserver": "observers",
-        "ConversionRecord": "observers",
-        "ConversionRoute": "observers",
-        "Device": "devices",
-        "HostDevice": "devices",
-        "MemoryContractAttribute": "contracts",
-        "NamedDevice": "devices",
-        "SliceBySliceRuntimeParameter": "configs",
-        "_FRAMEWORK_CONFIG": "views",
-        "_FRAMEWORK_OPS": "views",
-        "_ensure_module": "helpers",
-        "_execute_with_oom_recovery": "memory",
-        "_get_device_id": "helpers",
-        "_supports_dlpack": "helpers",
-        "wrap_dtype_preserving_callable": "contracts",
+        "configs": ("SliceBySliceRuntimeParameter",),
+        "contracts": ("MemoryContractAttribute", "wrap_dtype_preserving_callable"),
+        "devices": ("HOST", "AcceleratorDevice", "Device", "HostDevice", "NamedDevice"),
+        "helpers": ("_ensure_module", "_get_device_id", "_supports_dlpack"),
+        "libraries": ("Array", "ArrayLibrary"),
+        "memory": ("_execute_with_oom_recovery",),
+        "observers": (
+            "ConversionCounters",
+            "ConversionObserver",
+            "ConversionRecord",
+            "ConversionRoute",
+        ),
+        "payloads": ("ArrayGeometry", "ArrayPayload"),
+        "views": ("_FRAMEWORK_CONFIG", "_FRAMEWORK_OPS"),
     },
     "arraybridge.decorators": {
-        "PRESERVE_INPUT_DTYPE_CONFIG": "configs",
-        "DtypeConversion": "configs",
-        "DtypeConversionConfig": "configs",
-        "PreserveInputDtypeConfig": "configs",
-        "SliceBySliceRuntimeParameter": "configs",
-        "_create_dtype_wrapper": "configs",
-        "wrap_dtype_preserving_callable": "contracts",
+        "configs": (
+            "PRESERVE_INPUT_DTYPE_CONFIG",
+            "DtypeConversion",
+            "DtypeConversionConfig",
+            "PreserveInputDtypeConfig",
+            "SliceBySliceRuntimeParameter",
+            "_create_dtype_wrapper",
+        ),
+        "contracts": ("wrap_dtype_preserving_callable",),
     },
     "arraybridge.oom_recovery": {
-        "_clear_cache_for_memory_type": "memory",
-        "_execute_with_oom_recovery": "memory",
-        "_is_oom_error": "memory",
+        "memory": ("_clear_cache_for_memory_type", "_execute_with_oom_recovery", "_is_oom_error"),
     },
     "arraybridge.stack_utils": {
-        "_enforce_gpu_device_requirements": "helpers",
-        "_is_2d": "helpers",
-        "_is_3d": "helpers",
+        "helpers": ("_enforce_gpu_device_requirements", "_is_2d", "_is_3d"),
     },
     "arraybridge.types": {
-        "MemoryContractAttribute": "contracts",
-        "VALID_GPU_MEMORY_TYPES": "constants",
-        "VALID_MEMORY_TYPES": "constants",
+        "constants": ("VALID_GPU_MEMORY_TYPES", "VALID_MEMORY_TYPES"),
+        "contracts": ("MemoryContractAttribute",),
     },
     "arraybridge.utils": {
-        "_ensure_module": "helpers",
-        "_get_device_id": "helpers",
-        "_move_to_device": "helpers",
-        "_supports_cuda_array_interface": "helpers",
-        "_supports_dlpack": "helpers",
+        "helpers": (
+            "_ensure_module",
+            "_get_device_id",
+            "_move_to_device",
+            "_supports_cuda_array_interface",
+            "_supports_dlpack",
+        ),
     },
 }
 
@@ -86,7 +78,8 @@ def find(module: str, name: str) -> Any:
     >>> "torch" in compat.find("arraybridge.types", "VALID_MEMORY_TYPES")
     True
     """
-    place = _HERE.get(module, {}).get(name)
+    places = _HERE.get(module, {}).items()
+    place = next((place for place, names in places if name in names), None)
     if module == "arraybridge.types" and name.startswith("MEMORY_TYPE_"):
         place = "constants"
     if place is None:

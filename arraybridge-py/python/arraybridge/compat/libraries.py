@@ -7,12 +7,11 @@ an index of an accelerator, or None for the host, as the versions of the origina
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import os
 import sys
 from abc import ABCMeta
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import ModuleType
 from typing import Any, ClassVar
 
@@ -20,6 +19,7 @@ import numpy
 
 from .. import _core  # type: ignore[attr-defined]
 from .._tools import arrays
+from .._tools.schema import installed
 from ..exceptions import DeviceUnavailableError, UnknownFrameworkError
 from ..oom_recovery import execute_with_oom_recovery, is_oom_error
 from .devices import HOST, AcceleratorDevice, Device, HostDevice, device_of_label
@@ -48,6 +48,15 @@ def _name_of(value: object) -> str | None:
         return str(_core.detect_memory_type(value))
     except ValueError:
         return None
+
+
+def _reduction(name: str, of_tensorflow: str, about: str) -> Callable[..., Any]:
+    def reduced(self: ArrayLibrary, data: Any, axis: Any = None) -> Any:
+        function = of_tensorflow if self.name == "tensorflow" else name
+        return getattr(self._namespace(data), function)(data, axis)
+
+    reduced.__doc__ = about
+    return reduced
 
 
 class ArrayLibrary:
@@ -127,12 +136,7 @@ class ArrayLibrary:
 
     def is_installed(self) -> bool:
         """Return whether the package is there, without importing it."""
-        if self.loaded_module() is not None:
-            return True
-        try:
-            return importlib.util.find_spec(self.import_name) is not None
-        except (ImportError, ValueError):
-            return False
+        return self.loaded_module() is not None or installed(self.import_name)
 
     def prepare_import(self) -> None:
         """Do nothing: no environment variable is needed for an import."""
@@ -216,17 +220,14 @@ class ArrayLibrary:
         place = _device(device)
         if not isinstance(place, AcceleratorDevice):
             return nullcontext()
-        framework = self.module
-        if self.name == "torch":
-            scope: AbstractContextManager[Any] = framework.cuda.device(place.index)
-        elif self.name == "jax":
-            gpus = framework.local_devices(backend="gpu")
-            scope = framework.default_device(gpus[place.index])
-        elif self.name == "pyclesperanto":
-            scope = _SelectedDevice(framework, place.index)
-        else:
-            scope = arrays.scope(self.name, place.label)
-        return scope
+        scopes: dict[str, Callable[[Any, int], AbstractContextManager[Any]]] = {
+            "torch": lambda torch, index: torch.cuda.device(index),
+            "jax": lambda jax, index: jax.default_device(jax.local_devices(backend="gpu")[index]),
+            "pyclesperanto": _selected_device,
+        }
+        if self.name in scopes:
+            return scopes[self.name](self.module, place.index)
+        return arrays.scope(self.name, place.label)
 
     def move_to_device(self, data: Any, device: Device | int | None, module: Any = None) -> Any:
         """Return an array on a device: the array itself if it is there."""
@@ -331,29 +332,14 @@ class ArrayLibrary:
         """Return, for each element, whether both are true."""
         return self._namespace(left).logical_and(left, right)
 
-    def max(self, data: Any, axis: Any = None) -> Any:
-        """Return the largest elements along axes."""
-        return self._reduced("amax", "reduce_max", data, axis)
-
-    def min(self, data: Any, axis: Any = None) -> Any:
-        """Return the smallest elements along axes."""
-        return self._reduced("amin", "reduce_min", data, axis)
-
-    def mean(self, data: Any, axis: Any = None) -> Any:
-        """Return the means along axes."""
-        return self._reduced("mean", "reduce_mean", data, axis)
-
-    def sum(self, data: Any, axis: Any = None) -> Any:
-        """Return the sums along axes."""
-        return self._reduced("sum", "reduce_sum", data, axis)
+    max = _reduction("amax", "reduce_max", "Return the largest elements along axes.")
+    min = _reduction("amin", "reduce_min", "Return the smallest elements along axes.")
+    mean = _reduction("mean", "reduce_mean", "Return the means along axes.")
+    sum = _reduction("sum", "reduce_sum", "Return the sums along axes.")
 
     def prepend_axis(self, data: Any) -> Any:
         """Return an array with a new first axis of length 1."""
         return self.reshape(data, (1, *data.shape))
-
-    def _reduced(self, name: str, of_tensorflow: str, data: Any, axis: Any) -> Any:
-        namespace = self._namespace(data)
-        return getattr(namespace, of_tensorflow if self.name == "tensorflow" else name)(data, axis)
 
     def _namespace(self, data: Any) -> Any:
         """The module with the functions of arrays."""
@@ -378,33 +364,31 @@ class ArrayLibrary:
 
     def cleanup_loaded(self, device: Device | int | None = None) -> None:
         """Clear the caches of the framework, on one accelerator or on all."""
-        index = device.index if isinstance(device, AcceleratorDevice) else device
-        _core.cleanup_framework(index, memory_type=self.name)
+        _core.cleanup_framework(_index(device), memory_type=self.name)
 
     @staticmethod
     def cleanup_all_loaded(device: Device | int | None = None) -> None:
         """Clear the caches of all frameworks."""
-        index = device.index if isinstance(device, AcceleratorDevice) else device
-        _core.cleanup_all_gpu_frameworks(index)
+        _core.cleanup_all_gpu_frameworks(_index(device))
 
 
 class _Unavailable(DeviceUnavailableError, ValueError):
     """The original package raises ``ValueError``."""
 
 
-class _SelectedDevice:
-    """Selects a device of pyclesperanto, and the one before at the end."""
+@contextmanager
+def _selected_device(module: Any, index: int) -> Iterator[None]:
+    """Select a device of pyclesperanto, and the one before at the end."""
+    before = module.get_device().name
+    module.select_device(index, "all")
+    try:
+        yield
+    finally:
+        module.select_device(before, "all")
 
-    def __init__(self, module: Any, index: int) -> None:
-        self.module = module
-        self.index = index
 
-    def __enter__(self) -> None:
-        self.before = self.module.get_device().name
-        self.module.select_device(self.index, "all")
-
-    def __exit__(self, *exception: object) -> None:
-        self.module.select_device(self.before, "all")
+def _index(device: Device | int | None) -> Device | int | None:
+    return device.index if isinstance(device, AcceleratorDevice) else device
 
 
 def _device(device: Device | int | None) -> Device:

@@ -16,7 +16,11 @@ from .devices import HOST, Device
 if TYPE_CHECKING:
     from .. import Record
 
-__all__ = ["ConversionCounters", "ConversionObserver", "ConversionRecord", "ConversionRoute"]
+__all__ = [
+    "ConversionCounters", "ConversionObserver", "ConversionRecord", "ConversionRoute",
+    "ConversionTotal", "DLPackExchange", "DeviceMove", "HostCopy", "IgnoreConversions",
+    "SharedHostBuffer", "StaysInPlace",
+]  # fmt: skip
 
 
 class ConversionRoute(ABC):
@@ -314,14 +318,10 @@ class ConversionCounters(ConversionObserver):
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a dict for each kind of conversion that JSON takes. Most bytes come first."""
-        rows = []
-        for key, total in sorted(self.totals.items(), key=lambda each: (-each[1].nbytes, each[0])):
-            named = {
-                name: list(part) if isinstance(part, tuple) else part
-                for name, part in zip(_KEY, key, strict=True)
-            }
-            rows.append({**named, **asdict(total)})
-        return rows
+        totals = sorted(self.totals.items(), key=lambda each: (-each[1].nbytes, each[0]))
+        rows = [{**dict(zip(_KEY, key, strict=True)), **asdict(total)} for key, total in totals]
+        declined = "declined_mechanisms"
+        return [{**row, declined: list(row[declined])} for row in rows]
 
     to_json = rows
 

@@ -1,29 +1,4 @@
 """Records of conversions."""
 
-from arraybridge.compat.observers import (
-    ConversionCounters,
-    ConversionObserver,
-    ConversionRecord,
-    ConversionRoute,
-    ConversionTotal,
-    DeviceMove,
-    DLPackExchange,
-    HostCopy,
-    IgnoreConversions,
-    SharedHostBuffer,
-    StaysInPlace,
-)
-
-__all__ = [
-    "ConversionCounters",
-    "ConversionObserver",
-    "ConversionRecord",
-    "ConversionRoute",
-    "ConversionTotal",
-    "DeviceMove",
-    "DLPackExchange",
-    "HostCopy",
-    "IgnoreConversions",
-    "SharedHostBuffer",
-    "StaysInPlace",
-]
+from arraybridge.compat.observers import *  # noqa: F403
+from arraybridge.compat.observers import __all__  # noqa: F401

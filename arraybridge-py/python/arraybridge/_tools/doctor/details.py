@@ -13,7 +13,8 @@ __all__ = ["DETAILS"]
 
 
 def _device(index: int, name: Any, **memory: int | None) -> dict[str, Any]:
-    return {"id": f"accelerator:{index}", "name": str(name), **memory}
+    sizes = {f"memory_{key}": size for key, size in memory.items()}
+    return {"id": f"accelerator:{index}", "name": str(name), **sizes}
 
 
 def _cupy(cupy: ModuleType) -> dict[str, Any]:
@@ -25,9 +26,7 @@ def _cupy(cupy: ModuleType) -> dict[str, Any]:
             free, total = device.mem_info
             pooled = cupy.get_default_memory_pool().total_bytes()
         name = runtime.getDeviceProperties(index)["name"].decode()
-        devices.append(
-            _device(index, name, memory_total=total, memory_free=free, memory_pooled=pooled)
-        )
+        devices.append(_device(index, name, total=total, free=free, pooled=pooled))
     return {"build": build, "devices": devices}
 
 
@@ -46,9 +45,7 @@ def _torch(torch: ModuleType) -> dict[str, Any]:
         free, total = torch.cuda.mem_get_info(index)
         pooled = torch.cuda.memory_reserved(index)
         name = torch.cuda.get_device_name(index)
-        devices.append(
-            _device(index, name, memory_total=total, memory_free=free, memory_pooled=pooled)
-        )
+        devices.append(_device(index, name, total=total, free=free, pooled=pooled))
     return {"build": f"CUDA {version}", "devices": devices}
 
 
@@ -68,11 +65,8 @@ def _tensorflow(tensorflow: ModuleType) -> dict[str, Any]:
     for index, device in enumerate(tensorflow.config.list_physical_devices("GPU")):
         about = tensorflow.config.experimental.get_device_details(device)
         memory = tensorflow.config.experimental.get_memory_info(f"GPU:{index}")
-        devices.append(
-            _device(
-                index, about.get("device_name", device.name), memory_pooled=memory.get("current")
-            )
-        )
+        name = about.get("device_name", device.name)
+        devices.append(_device(index, name, pooled=memory.get("current")))
     return {
         "build": "without CUDA" if cuda is None else f"CUDA {cuda}",
         "devices": devices,
@@ -84,14 +78,9 @@ def _jax(jax: ModuleType) -> dict[str, Any]:
     devices = []
     for index, device in enumerate(d for d in jax.local_devices() if d.platform != "cpu"):
         memory = device.memory_stats() or {}
-        devices.append(
-            _device(
-                index,
-                device.device_kind,
-                memory_total=memory.get("bytes_limit"),
-                memory_pooled=memory.get("pool_bytes", memory.get("bytes_in_use")),
-            )
-        )
+        pooled = memory.get("pool_bytes", memory.get("bytes_in_use"))
+        total = memory.get("bytes_limit")
+        devices.append(_device(index, device.device_kind, total=total, pooled=pooled))
     refusal = "" if devices else _refusal(lambda: jax.local_devices(backend="gpu"))
     return {
         "build": f"backend {jax.default_backend()}",
@@ -109,7 +98,7 @@ def _pyclesperanto(cle: ModuleType) -> dict[str, Any]:
         found = {key.strip(): value.strip() for key, _, value in rows}
         memory = found.get("Global Memory Size", "").removesuffix(" MB")
         total = int(memory) * 2**20 if memory.isdigit() else None
-        devices.append(_device(index, name, memory_total=total))
+        devices.append(_device(index, name, total=total))
     return {"build": "", "devices": devices}
 
 

@@ -7,6 +7,7 @@ with its table without arraybridge.
 from __future__ import annotations
 
 import contextlib
+import copy
 import importlib
 import json
 import re
@@ -18,7 +19,8 @@ from typing import Any
 import numpy
 from arraybridge import _core
 
-from . import arrays, ops
+from .. import arrays
+from . import ops
 from .capsule import Exported, dtype_of, exported
 
 __all__ = ["STANDARD", "Lie", "Table", "tables"]
@@ -47,15 +49,30 @@ def words(error: BaseException) -> str:
     return said if isinstance(error, Lie) else f"{type(error).__name__}: {said}".removesuffix(": ")
 
 
+class Note(Exception):  # noqa: N818
+    """A remark that is worth a line, but no mistake."""
+
+
 @contextlib.contextmanager
-def blaming(key: str) -> Iterator[None]:
+def blaming(key: str, what: str = "") -> Iterator[None]:
     """Blame a key for an error that does not name one."""
     try:
         yield
     except Lie:
         raise
     except Exception as error:
-        raise Lie(key, f"{key}: {words(error)}") from error
+        raise Lie(key, f"{what or key}: {words(error)}") from error
+
+
+@contextlib.contextmanager
+def noting() -> Iterator[None]:
+    """Make a note of an error, unless it is a mistake of the table."""
+    try:
+        yield
+    except Lie:
+        raise
+    except Exception as error:
+        raise Note(words(error)) from error
 
 
 def named_key(text: str) -> str:
@@ -75,10 +92,13 @@ class Table:
 
     def __init__(self, name: str, keys: dict[str, Any]) -> None:
         self.name, self.keys = name, keys
-        self.title = keys.get("title", name)
+        self.title, self.module_name = keys.get("title", name), keys.get("module", name)
         listed = keys.get("dtypes", ["standard"])
         plain = [dtype for dtype in listed if dtype != "standard"]
         self.dtypes = [*(STANDARD if "standard" in listed else ()), *plain]
+        self.least_ndim, self.most_ndim = keys.get("ndim", [0, 64])
+        # Where the arrays are; None for where the framework has them by default.
+        self.place: str | None = None
         self._loaded = False
         self._source: numpy.ndarray | None = None
 
@@ -91,6 +111,27 @@ class Table:
             found = found[part]
         return found
 
+    def at(self, place: str) -> Table:
+        """The table with arrays in another place, for frameworks that the checks know."""
+        found = copy.copy(self)
+        found.place = place
+        return found
+
+    def takes(self, native: numpy.ndarray) -> bool:
+        """Return whether arrays of the framework can have the dtype and the shape."""
+        if str(native.dtype) not in self.dtypes or str(native.dtype) in self.missing():
+            return False
+        has_axes = self.least_ndim <= native.ndim <= self.most_ndim
+        return has_axes and (native.size > 0 or self.get("empty", True))
+
+    def missing(self) -> dict[str, str]:
+        """The dtypes that do not exist as the framework is set up, and the hint."""
+        found: dict[str, str] = {}
+        for each in self.get("missing", []):
+            if self.evaluate("missing", each["when"]):
+                found |= dict.fromkeys(each["dtypes"], each["hint"])
+        return found
+
     def plain_dtype(self, among: Iterable[str] = ()) -> str:
         """A dtype that the table has, as plain as possible; one ``among`` others, if given."""
         found = [dtype for dtype in self.dtypes if not among or dtype in among]
@@ -98,18 +139,22 @@ class Table:
 
     def plain_shape(self) -> tuple[int, ...]:
         """A shape of three axes, or as many as the table allows."""
-        least, most = self.get("ndim", [0, 64])
-        return (1,) * (least - 3) + (2, 3, 4)[-min(most, 3) :] if most else ()
+        last = (2, 3, 4)[-min(self.most_ndim, 3) :] if self.most_ndim else ()
+        return (1,) * (self.least_ndim - 3) + last
+
+    def flat_shape(self, size: int) -> tuple[int, ...]:
+        """A shape with one long axis, and as many before it as the table needs."""
+        return (*(1,) * (self.least_ndim - 1), size)
 
     @property
     def module(self) -> ModuleType:
         """The framework's module, set up as arraybridge does it."""
-        module = importlib.import_module(self.get("module", self.name))
+        module = importlib.import_module(self.module_name)
         if not self._loaded:
             self._loaded = True
-            done = self.get("initialized") and self.evaluate("initialized", self.get("initialized"))
+            done = self.get("initialized") and self.run("initialized")
             if self.get("init") and not done:
-                self.evaluate("init", self.get("init"))
+                self.run("init")
         return module
 
     def evaluate(self, key: str, listed: str | Sequence[str], **scope: Any) -> Any:
@@ -194,9 +239,9 @@ class Table:
         """An array of the framework with the values of a NumPy array, in memory of its own."""
         dtype = str(native.dtype)
         if self.name == "numpy" or (self.name in arrays.KNOWN and dtype in STANDARD):
-            return arrays.make(self.name, native, arrays.places(self.name)[0])
+            return arrays.make(self.name, native, self.place or arrays.places(self.name)[0])
         # An array that should have copied it, and did not, is read right until it is found out.
-        self._source = native = aligned_copy(native)
+        self._source = native = aligned(native)
         key = self.way_in(dtype)
         with blaming(key):
             if key == "from_numpy":
@@ -209,9 +254,9 @@ class Table:
 
     def own(self, native: numpy.ndarray) -> Any:
         """An array in memory that the framework allocated; None if the table names no way."""
-        native = aligned_copy(native)
+        native = aligned(native)
         if self.get("check.make"):
-            return self.evaluate("check.make", self.get("check.make"), data=native)
+            return self.run("check.make", data=native)
         if self.get("copy"):
             with contextlib.suppress(Exception):  # for this dtype; the case "copy" says so
                 return self.run("copy", data=self.make(native))
@@ -269,6 +314,10 @@ class Table:
                 raise Lie("to_numpy", "there is no way to read an array; add to_numpy")
             found = numpy.array(self.run("to_numpy", data=array))
         return found
+
+    def compare(self, array: Any, expected: numpy.ndarray, key: str, what: str) -> None:
+        """Raise unless an array has the dtype, the shape and the values."""
+        same(self.read(array, str(expected.dtype)), expected, key, what)
 
     def wait(self, array: Any) -> None:
         """Wait until the framework has computed the values."""
@@ -348,10 +397,13 @@ def _trip(table: Table, native: numpy.ndarray) -> tuple[int, Lie | None]:
     return DONE, None
 
 
-def aligned_copy(array: numpy.ndarray) -> numpy.ndarray:
-    """A copy at an address that every framework takes: some end the process at others."""
-    raw = numpy.zeros(array.nbytes + 128, "uint8")
-    start = -raw.ctypes.data % 128
+def aligned(array: numpy.ndarray, at: int = 0) -> numpy.ndarray:
+    """A copy whose address is ``at`` bytes above a multiple of 128.
+
+    Every framework takes a multiple; some end the process at other addresses.
+    """
+    raw = numpy.zeros(array.nbytes + 256, "uint8")
+    start = -raw.ctypes.data % 128 + at
     found = raw[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
     found[...] = array
     return found
@@ -388,7 +440,7 @@ def bits(array: numpy.ndarray) -> bytes:
     return array.tobytes()
 
 
-def same(got: numpy.ndarray, expected: numpy.ndarray, key: str, what: str) -> None:
+def same(got: numpy.ndarray, expected: numpy.ndarray, key: str = "", what: str = "") -> None:
     """Raise unless dtype, shape and values agree."""
     about = f"{what}: " if what else ""
     if str(got.dtype) != str(expected.dtype):

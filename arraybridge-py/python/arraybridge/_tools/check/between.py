@@ -6,26 +6,28 @@ and one dtype, or one thing that has to hold for a pair. A mistake names a key o
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import gc
 import json
 import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import arraybridge
 import numpy
 
-from .child import reporter
-from .claims import error_of, key_of, missing, run, set_up
-from .tables import Lie, Table, bits, carry, same, sample, tables, words
+from .. import arrays
+from ..child import reporter
+from .claims import Case, key_of, run, set_up
+from .tables import STANDARD, Lie, Table, aligned, bits, carry, same, sample, tables, words
 
 __all__ = ["cases"]
 
-# A layout: its name, the shape to begin with, what is done to the array, and the key for it.
+# A layout of arrays: its name, the key for it, a function that makes one, and the values.
+Layout = tuple[str, str, Callable[[], Any], numpy.ndarray]
+# Its name, the shape to begin with, what is done to the array, and the key for it.
 LAYOUTS: tuple[tuple[str, tuple[int, ...], Callable[[Any], Any], str], ...] = (
     ("contiguous", (4, 6), lambda x: x, "op"),
     ("one axis", (13,), lambda x: x, "op"),
@@ -42,11 +44,13 @@ LAYOUTS: tuple[tuple[str, tuple[int, ...], Callable[[Any], Any], str], ...] = (
 class Pair:
     """A direction: conversions from one framework to another, one of which is checked."""
 
-    def __init__(self, checked: Table, source: Table, target: Table) -> None:
-        self.checked, self.source, self.target = checked, source, target
+    def __init__(
+        self, checked: Table, source: Table, target: Table, device: str | None = None
+    ) -> None:
+        self.checked, self.source, self.target, self.device = checked, source, target, device
 
-    def key(self, layout: str, limit: str) -> str:
-        """Return the key that is probably wrong if only this layout fails."""
+    def key(self, limit: str) -> str:
+        """Return the key that is probably wrong if only the layouts of a limit fail."""
         if limit in ("ndim", "empty"):
             return limit
         if self.target is self.checked:
@@ -54,86 +58,70 @@ class Pair:
             return f"import.{limit}" if has_import else "from_numpy"
         return "export.op" if self.checked.exports() else "to_numpy"
 
-    def takes(self, table: Table, native: numpy.ndarray) -> bool:
-        """Return whether arrays of a framework can have the dtype and the shape."""
-        least, most = table.get("ndim", [0, 64])
-        dtype = str(native.dtype)
-        if dtype not in table.dtypes or dtype in missing(table):
-            return False
-        return least <= native.ndim <= most and (native.size > 0 or table.get("empty", True))
-
-    def arrays(self, dtype: str) -> Iterator[tuple[str, str, Any, numpy.ndarray]]:
-        """Arrays of the source in every layout that it can have."""
+    def layouts(self, dtype: str) -> Iterator[Layout]:
+        """The layouts of arrays that the source can have, and functions that make new ones."""
         for layout, shape, change, limit in LAYOUTS:
             native = sample(dtype, shape)
-            if not self.takes(self.source, native):
+            if not self.source.takes(native):
                 continue
-            expected = change(native)
-            if self.takes(self.checked, native):
+            if self.checked.takes(native):
                 carry(self.checked, native)
+
+            def make(native: numpy.ndarray = native, change: Any = change) -> Any:
+                return change(self.source.make(native))
+
             try:
-                x = change(self.source.make(native))
                 if self.source.name != "numpy":
-                    same(self.source.read(x, dtype), expected, "", "")
+                    self.source.compare(make(), change(native), "", "")
             except Exception as error:
                 if limit in ("strides", "align"):  # not every framework has views
                     continue
-                raise Lie(self.key(layout, limit), f"{layout}: {words(error)}") from error
-            yield layout, limit, x, expected
-        if self.source.name == "numpy" and self.takes(self.target, sample(dtype, (4, 5))):
-            yield from self.odd(dtype)
-
-    def odd(self, dtype: str) -> Iterator[tuple[str, str, Any, numpy.ndarray]]:
-        """Return further kinds of NumPy arrays."""
+                raise Lie(self.key(limit), f"{layout}: {words(error)}") from error
+            yield layout, limit, make, change(native)
         native = sample(dtype, (4, 5))
-        raw = numpy.zeros(native.nbytes + 1, "uint8")
-        unaligned = raw[1:].view(native.dtype).reshape(native.shape)
-        unaligned[...] = native
-        yield "unaligned", "align", unaligned, native
-        frozen = native.copy()
-        frozen.flags.writeable = False
-        yield "read-only", "read_only", frozen, native
-        yield (
-            "broadcast",
-            "strides",
-            numpy.broadcast_to(native[0], native.shape),
-            (numpy.array(numpy.broadcast_to(native[0], native.shape))),
-        )
+        if self.source.name == "numpy" and self.target.takes(native):
+            rows = numpy.broadcast_to(native[0], native.shape)
+            yield "unaligned", "align", lambda: aligned(native, 1), native
+            yield "read-only", "read_only", lambda: frozen(native), native
+            yield "broadcast", "strides", lambda: rows, rows.copy()
 
     def convert(self, x: Any, **options: Any) -> Any:
         return arraybridge.convert(x, self.target.name, **options)
 
-    def check_dtype(self, dtype: str) -> str | None:
+    def check_dtype(self, dtype: str) -> str:
+        return f"{self.convert_all(dtype)} conversions"
+
+    def convert_all(self, dtype: str) -> int:
         """Values, dtype, class, sharing and the record of every layout, with and without copies."""
         made = 0
-        for layout, limit, x, expected in self.arrays(dtype):
-            key = self.key(layout, limit)
+        for layout, limit, make, expected in self.layouts(dtype):
             for copy in (None, True, False):
                 label = f"{layout}, copy={copy}"
                 try:
-                    self.check_array(x, expected, copy, key, label)
+                    self.check_array(make(), expected, copy, self.key(limit), label)
                 except Lie:
                     raise
                 except Exception as error:
-                    raise Lie(key_of(error, key), f"{label}: {words(error)}") from error
+                    raise Lie(key_of(error, self.key(limit)), f"{label}: {words(error)}") from error
                 made += 1
-        return f"{made} conversions"
+        return made
 
     def check_array(
         self, x: Any, expected: numpy.ndarray, copy: bool | None, key: str, label: str
     ) -> None:
-        dtype = str(expected.dtype)
-        fits = self.takes(self.target, expected)
+        fits = self.target.takes(expected)
+        options = {"copy": copy, **({"device": self.device} if self.device else {})}
         try:
-            planned = arraybridge.explain(x, self.target.name, copy=copy)
+            planned = arraybridge.explain(x, self.target.name, **options)
             with arraybridge.trace() as records:
-                y = self.convert(x, copy=copy)
+                y = self.convert(x, **options)
         except arraybridge.CopyRequiredError:
             if copy is False:
                 return
             raise
-        except arraybridge.MemoryConversionError:
-            if fits:
+        except arraybridge.MemoryConversionError as error:
+            is_elsewhere = isinstance(error, arraybridge.DeviceUnavailableError)
+            if fits and not (is_elsewhere and self.device and not self.stays(expected)):
                 raise
             return
         if not fits:
@@ -141,67 +129,84 @@ class Pair:
         record = records[-1]
         if arraybridge.detect_memory_type(y) != self.target.name:
             raise Lie("classes", f"{label}: the result is a {type(y)}")
-        same(self.target.read(y, dtype), expected, key, label)
-        same(self.source.read(x, dtype), expected, key, f"{label}: the source afterwards")
+        if self.target.place and (copy or self.source.name != self.target.name):
+            place = arraybridge.explain(y, self.target.name).device
+            if place != self.target.place:
+                raise Lie("device.of", f"{label}: the result is on {place}")
+        self.target.compare(y, expected, key, label)
+        self.source.compare(x, expected, key, f"{label}: the source afterwards")
         if record.route != planned.route:
             raise Lie(
                 key, f"{label}: explain predicts {planned.route}, but the route is {record.route}"
             )
-        self.check_sharing(x, y, expected, record.route in ("keep", "share"), label)
+        if expected.size:
+            self.check_sharing(x, y, expected, record.route in ("keep", "share"), label)
+
+    def stays(self, native: numpy.ndarray) -> bool:
+        """Return whether the target keeps such an array where it is asked for."""
+        return arrays.stays(self.target.name, native, self.target.place or "host")
 
     def check_sharing(
         self, x: Any, y: Any, expected: numpy.ndarray, shared: bool, label: str
     ) -> None:
+        """Compare the addresses. Then write to the source, and see whether the result follows."""
+        key = "import.shares" if self.target is self.checked else "to_numpy"
+        says = "sharing" if shared else "a copy"
         ends = self.source.address(x), self.target.address(y)
-        if None in ends or not expected.size:
-            return
-        if (ends[0] == ends[1]) != shared:
-            key = "import.shares" if self.target is self.checked else "to_numpy"
+        if None not in ends and (ends[0] == ends[1]) != shared:
             did = "shared" if ends[0] == ends[1] else "copied"
-            says = "sharing" if shared else "a copy"
             raise Lie(key, f"{label}: the record has {says}, but the memory was {did}")
+        source, target = self.source.name, self.target.name
+        if target not in arrays.KNOWN or str(expected.dtype) not in STANDARD:
+            return
+        other = not expected.flat[0] if expected.dtype == bool else 77
+        if arrays.write(source, x, other):
+            arrays.finish(source, x)
+            follows = bits(arrays.read_again(target, y)) != bits(expected)
+            if follows != shared:
+                did = "changed the result" if follows else "did not change the result"
+                raise Lie(key, f"{label}: the record has {says}, and a write to the source {did}")
 
-    def some(self) -> tuple[Any, numpy.ndarray, str]:
+    def some(self) -> tuple[Any, numpy.ndarray]:
         """An array that both frameworks can have."""
         both = [dtype for dtype in self.source.dtypes if dtype in self.target.dtypes]
         dtype = self.checked.plain_dtype() if self.checked.plain_dtype() in both else both[0]
-        least = max(self.source.get("ndim", [0, 64])[0], self.target.get("ndim", [0, 64])[0], 1)
-        native = sample(dtype, (*(1,) * (least - 1), 5000))
+        shapes = (end.flat_shape(5000) for end in (self.source, self.target))
+        native = sample(dtype, max(shapes, key=len))
         carry(self.checked, native)
-        return self.source.make(native), native, dtype
+        return self.source.make(native), native
 
-    def check_lifetime(self) -> str | None:
+    def check_lifetime(self) -> None:
         """The source may be deleted before the result, and the result before the source."""
-        x, native, dtype = self.some()
+        x, native = self.some()
         y = self.convert(x)
         del x
         gc.collect()
         churn = [self.source.make(numpy.zeros_like(native)) for _ in range(20)]
-        same(self.target.read(y, dtype), native, "export", "after the source was deleted")
+        self.target.compare(y, native, "export", "after the source was deleted")
         del churn
-        x, native, dtype = self.some()
+        x, native = self.some()
         before = sys.getrefcount(x)
         for _ in range(5):
             y = self.convert(x)
         del y
         gc.collect()
         churn = [self.target.make(numpy.zeros_like(native)) for _ in range(20)]
-        same(self.source.read(x, dtype), native, "export", "after the result was deleted")
+        self.source.compare(x, native, "export", "after the result was deleted")
         del churn
         left = sys.getrefcount(x) - before
         # What borrowed the memory may have a reference for as long as it lives.
         if left > 1:
             raise Lie("export", f"{left} references to the source are left")
-        return None
 
-    def check_thread(self) -> str | None:
+    def check_thread(self) -> None:
         """A result may be used in another thread than the one that made it."""
-        x, native, dtype = self.some()
+        x, native = self.some()
         found: list[Any] = []
 
         def read(y: Any) -> None:
             try:
-                found.append(self.target.read(y, dtype))
+                found.append(self.target.read(y, str(native.dtype)))
             except BaseException as error:
                 found.append(error)
 
@@ -211,11 +216,10 @@ class Pair:
         if isinstance(found[0], BaseException):
             raise Lie("ready", f"in another thread: {words(found[0])}")
         same(found[0], native, "ready", "in another thread")
-        return None
 
-    def check_declared(self) -> str | None:
+    def check_declared(self) -> None:
         """A declared function gets the checked framework's arrays and gives back the caller's."""
-        x, native, dtype = self.some()
+        x, native = self.some()
         seen: list[str] = []
 
         @getattr(arraybridge, self.target.name)(output_type="input")
@@ -228,64 +232,45 @@ class Pair:
             raise Lie("classes", f"the function was called with {seen}")
         if arraybridge.detect_memory_type(y) != self.source.name:
             raise Lie("classes", f"the result is a {type(y)}")
-        same(self.source.read(y, dtype), native, "export.op", "the result")
-        return None
+        self.source.compare(y, native, "export.op", "the result")
 
 
-def check_slices(table: Table, other: Table, dtype: str) -> str | None:
+def frozen(native: numpy.ndarray) -> numpy.ndarray:
+    """A copy that cannot be written to."""
+    found = native.copy()
+    found.flags.writeable = False
+    return found
+
+
+def check_slices(table: Table, other: Table, dtype: str) -> None:
     """Slices of the other framework as a stack of the checked one, and a stack as slices."""
     native = sample(dtype, (3, 4, 5))
     carry(table, native)
     stack = arraybridge.stack_slices([other.make(each) for each in native], table.name, 0)
-    same(table.read(stack, dtype), native, "array.stack", "stack_slices")
+    table.compare(stack, native, "array.stack", "stack_slices")
     parts = arraybridge.unstack_slices(other.make(native), table.name, 0)
     for got, expected in zip(parts, native, strict=True):
         if arraybridge.detect_memory_type(got) != table.name:
             raise Lie("slices", f"unstack_slices gives a {type(got)}")
-        same(table.read(got, dtype), expected, "slices", "unstack_slices")
-    return None
+        table.compare(got, expected, "slices", "unstack_slices")
 
 
-def check_cast(table: Table, other: Table, dtype: str, to: str) -> str | None:
+def check_cast(table: Table, other: Table, dtype: str, to: str) -> None:
     """A cast into the checked framework and within it, compared with NumPy's."""
     values = numpy.array([[0.0, 1.0, 2.5, 3.5, 100.0, 200.0]] * 2).astype(dtype)
-    if min(each.get("ndim", [0, 64])[1] for each in (table, other)) < 2:
+    if min(table.most_ndim, other.most_ndim) < 2:
         values = values[0]
     carry(table, values)
     expected = arraybridge.convert(values, "numpy", dtype=to)
     plain = numpy.rint(values).astype(to) if dtype.startswith("float") else values.astype(to)
     if bits(expected) != bits(plain):
         raise Lie("", f"NumPy casts {dtype} to {to} differently")
-    got = arraybridge.convert(other.make(values), table.name, dtype=to)
-    same(table.read(got, to), expected, "array.astype", f"{dtype} to {to}")
-    got = arraybridge.convert(table.make(values), table.name, dtype=to)
-    same(table.read(got, to), expected, "array.astype", f"{dtype} to {to}, within")
-    return None
+    for source, within in ((other, ""), (table, ", within")):
+        got = arraybridge.convert(source.make(values), table.name, dtype=to)
+        table.compare(got, expected, "array.astype", f"{dtype} to {to}{within}")
 
 
-def check_ladder(table: Table, rule: dict[str, Any]) -> str | None:
-    """An error of the rule's class in a declared function is answered with a retry."""
-    error = error_of(rule)
-    if isinstance(error, str):
-        return error
-    calls = []
-
-    @getattr(arraybridge, table.name)(on_oom=("clear",))
-    def function(image: Any) -> Any:
-        calls.append(1)
-        if len(calls) == 1:
-            raise error
-        return image
-
-    native = sample(table.plain_dtype(), table.plain_shape())
-    with contextlib.suppress(type(error)):
-        function(table.make(native))
-    if len(calls) != 2:
-        raise Lie("oom", f"{rule['class']} was raised, and there was no retry")
-    return None
-
-
-def cases(checked: Table, other: Table) -> Iterator[tuple[str, str, Callable[[], str | None]]]:
+def cases(checked: Table, other: Table) -> Iterator[Case]:
     """Return the checks of a pair: a name, the key that is probably wrong, and the check."""
     directions = [Pair(checked, other, checked)]
     if other.name != checked.name:
@@ -293,27 +278,19 @@ def cases(checked: Table, other: Table) -> Iterator[tuple[str, str, Callable[[],
     for pair in directions:
         arrow = f"{pair.source.name} -> {pair.target.name}"
         for dtype in pair.source.dtypes:
-            if dtype not in missing(pair.source) and has(pair.source, dtype):
-                yield f"{arrow}: {dtype}", "dtypes", functools.partial(pair.check_dtype, dtype)
+            if dtype not in pair.source.missing() and has(pair.source, dtype):
+                yield f"{arrow}: {dtype}", "dtypes", partial(pair.check_dtype, dtype)
         yield f"{arrow}: lifetime", "export", pair.check_lifetime
         yield f"{arrow}: another thread", "ready", pair.check_thread
         yield f"{arrow}: declared function", "classes", pair.check_declared
     for dtype in ("uint8", "uint16", "int32", "float32"):
         if all(dtype in table.dtypes for table in (checked, other)) and three_axes(checked, other):
-            run = functools.partial(check_slices, checked, other, dtype)
-            yield f"{other.name}: slices of {dtype}", "array.stack", run
+            check = partial(check_slices, checked, other, dtype)
+            yield f"{other.name}: slices of {dtype}", "array.stack", check
     for dtype, to in (("float32", "uint8"), ("float32", "int32"), ("uint8", "float32")):
         if all(each in table.dtypes for table in (checked, other) for each in (dtype, to)):
-            run = functools.partial(check_cast, checked, other, dtype, to)
-            yield f"{other.name}: {dtype} to {to}", "array.astype", run
-    if other.name == checked.name:
-        for index, rule in enumerate(checked.get("oom", [])):
-            run = functools.partial(check_ladder, checked, rule)
-            yield (
-                f"retry after {rule['class']} {rule.get('text', '')}".strip(),
-                f"oom[{index}]",
-                run,
-            )
+            cast = partial(check_cast, checked, other, dtype, to)
+            yield f"{other.name}: {dtype} to {to}", "array.astype", cast
 
 
 def has(table: Table, dtype: str) -> bool:
@@ -326,7 +303,7 @@ def has(table: Table, dtype: str) -> bool:
 
 
 def three_axes(*both: Table) -> bool:
-    return all(t.get("ndim", [0, 64])[0] <= 2 and t.get("ndim", [0, 64])[1] >= 3 for t in both)
+    return all(table.least_ndim <= 2 and table.most_ndim >= 3 for table in both)
 
 
 def _loaded(table: Table) -> Table:

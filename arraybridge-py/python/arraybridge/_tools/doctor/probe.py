@@ -6,7 +6,6 @@ Each step is reported before it is taken, so a crash can be attributed to its st
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import math
 import sys
 import time
@@ -17,10 +16,11 @@ from typing import Any
 import arraybridge
 import numpy
 
-from .capsule import dtype_of
-from .child import reporter
+from ..check.capsule import dtype_of
+from ..check.tables import tables, words
+from ..child import reporter
+from ..schema import installed
 from .details import DETAILS
-from .tables import tables
 
 __all__ = ["examine"]
 
@@ -30,14 +30,14 @@ MOST_DEVICES = 64
 def examine(name: str, module: str, others: list[str], report: Callable[..., None]) -> None:
     """Report whether a framework is installed and works, and its devices."""
     report(step="import")
-    if not _installed(module):
+    if not installed(module):
         report(status="missing")
         return
     start = time.perf_counter()
     try:
         loaded = importlib.import_module(module)
     except BaseException as error:  # a package may exit, or raise what is not an Exception
-        report(status="broken", error=f"import {module}: {_words(error)}")
+        report(status="broken", error=f"import {module}: {words(error)}")
         return
     report(
         version=str(getattr(loaded, "__version__", "?")),
@@ -47,24 +47,11 @@ def examine(name: str, module: str, others: list[str], report: Callable[..., Non
     try:
         report(**_used(name))
     except Exception as error:
-        report(status="broken", error=_words(error))
+        report(status="broken", error=words(error))
     report(step="devices")
     report(**_details(name, loaded))
-    if name == "tensorflow" and "pyclesperanto" in others and _installed("pyclesperanto"):
+    if name == "tensorflow" and "pyclesperanto" in others and installed("pyclesperanto"):
         _opencl_second(report)
-
-
-def _installed(module: str) -> bool:
-    try:
-        return importlib.util.find_spec(module) is not None
-    except (ImportError, ValueError):
-        return False
-
-
-def _words(error: BaseException) -> str:
-    # The messages of frameworks can be pages long; the first line names the problem.
-    lines = str(error).strip().splitlines() or [""]
-    return f"{type(error).__name__}: {lines[0]}".removesuffix(": ")
 
 
 def _used(name: str) -> dict[str, Any]:
@@ -104,7 +91,7 @@ def _details(name: str, loaded: ModuleType) -> dict[str, Any]:
     try:
         return DETAILS[name](loaded)
     except Exception as error:
-        return {"details_error": _words(error)}
+        return {"details_error": words(error)}
 
 
 def _opencl_second(report: Callable[..., None]) -> None:
@@ -115,7 +102,7 @@ def _opencl_second(report: Callable[..., None]) -> None:
     except arraybridge.DeviceUnavailableError:
         report(opencl_second="no device")
     except Exception as error:
-        report(opencl_second=_words(error))
+        report(opencl_second=words(error))
     else:
         report(opencl_second="works")
 

@@ -7,34 +7,36 @@ the exported DLPack structures show the behaviour of the framework.
 from __future__ import annotations
 
 import contextlib
-import functools
 import gc
 import importlib
 import json
 import sys
-import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import arraybridge
 import numpy
 from arraybridge.oom_recovery import is_oom_error
 
-from .arrays import KNOWN, MUTABLE
+from ..arrays import KNOWN, MUTABLE
+from ..child import reporter, run_each
+from ..schema import find_class
 from .capsule import dtype_of, exported
-from .child import reporter
-from .schema import find_class
 from .tables import (
     ARRAY_OPS,
     EXTENDED,
     STANDARD,
     Lie,
+    Note,
     Table,
+    aligned,
     bits,
     blaming,
     carry,
     named_key,
+    noting,
     producer,
     same,
     sample,
@@ -51,41 +53,34 @@ STRIDES = ("contiguous", "permuted", "positive", "any")
 SIZES = (1, 3, 64, 1000, 5000, 100_000)
 
 
-class Note(Exception):  # noqa: N818
-    """A remark that is worth a line, but no mistake."""
-
-
 def cases(table: Table) -> Iterator[Case]:
     """Return the checks of a framework."""
     yield "module", "module", lambda: str(getattr(table.module, "__version__", "")) or None
     if table.get("init") and not table.get("initialized"):
-        yield "init twice", "initialized", functools.partial(check_init, table)
-    yield "classes", "classes", functools.partial(check_classes, table)
+        yield "init twice", "initialized", partial(check_init, table)
+    yield "classes", "classes", partial(check_classes, table)
     for dtype in table.dtypes:
-        yield f"dtype {dtype}", "dtypes", functools.partial(check_dtype, table, dtype)
+        yield f"dtype {dtype}", "dtypes", partial(check_dtype, table, dtype)
     for dtype in (*STANDARD, *EXTENDED):
         if dtype not in table.dtypes:
-            yield f"dtype {dtype} left out", "dtypes", functools.partial(left_out, table, dtype)
+            yield f"dtype {dtype} left out", "dtypes", partial(left_out, table, dtype)
     for dtype in table.get("no_dlpack", []):
-        yield f"no_dlpack {dtype}", "no_dlpack", functools.partial(check_no_dlpack, table, dtype)
-    if table.get("shape_of"):
-        yield "shape_of", "shape_of", functools.partial(check_shape_of, table)
-    yield "ndim", "ndim", functools.partial(check_ndim, table)
-    yield "empty", "empty", functools.partial(check_empty, table)
-    yield "memory", "memory", functools.partial(check_memory, table)
-    yield "align", "align", functools.partial(check_align, table)
-    yield "immutable", "immutable", functools.partial(check_immutable, table)
+        yield f"no_dlpack {dtype}", "no_dlpack", partial(check_no_dlpack, table, dtype)
+    for key, check in ALWAYS.items():
+        yield key, key, partial(check, table)
     if table.get("slices") in ("iterate", "index"):
-        yield "slices", "slices", functools.partial(check_slices, table)
-    yield "memory is kept", "export.owner", functools.partial(check_kept, table)
+        yield "slices", "slices", partial(check_slices, table)
+    yield "memory is kept", "export.owner", partial(check_kept, table)
     yield from import_cases(table)
-    yield from op_cases(table)
+    for key, check in IF_GIVEN.items():
+        if table.get(key):
+            yield key, key, partial(check, table)
     yield from reason_cases(table)
     yield from array_cases(table)
     for index, rule in enumerate(table.get("oom", [])):
-        yield f"oom {rule['class']}", f"oom[{index}]", functools.partial(check_rule, rule)
-    yield "out of memory", "oom", functools.partial(check_out_of_memory, table)
-    yield "memory is released", "export", functools.partial(check_released, table)
+        yield f"oom {rule['class']}", f"oom[{index}]", partial(check_rule, table, rule)
+    yield "out of memory", "oom", partial(check_out_of_memory, table)
+    yield "memory is released", "export", partial(check_released, table)
 
 
 def some(table: Table, dtype: str = "") -> tuple[Any, numpy.ndarray]:
@@ -94,91 +89,79 @@ def some(table: Table, dtype: str = "") -> tuple[Any, numpy.ndarray]:
     return table.make(native), native
 
 
-def check_init(table: Table) -> str | None:
+def check_init(table: Table) -> None:
     """A program may have set the framework up, and have arrays, before arraybridge does it."""
     array, native = some(table)
     with blaming("init"):
-        table.evaluate("init", table.get("init"))
+        table.run("init")
     try:
-        same(table.read(array, str(native.dtype)), native, "initialized", "the array")
+        table.compare(array, native, "initialized", "the array")
     except Exception as error:
         remedy = "say in `initialized` how to see that the program has done it"
         raise Lie("initialized", f"init twice breaks arrays ({words(error)}); {remedy}") from error
-    return None
 
 
-def check_classes(table: Table) -> str | None:
+def check_classes(table: Table) -> None:
     array, _ = some(table)
     found = [f"{each.__module__}.{each.__qualname__}" for each in type(array).__mro__]
     if not set(found) & set(table.get("classes", [])):
         raise Lie("classes", f"an array is a {found[0]}, which is not listed")
     if arraybridge.detect_memory_type(array) != table.name:
         raise Lie("classes", f"an array is taken for {arraybridge.detect_memory_type(array)}")
-    return None
 
 
 def check_dtype(table: Table, dtype: str) -> str | None:
+    if hint := table.missing().get(dtype):
+        return f"missing now: {hint}"
     try:
         expected = table.dtype(dtype)
     except Exception as error:
-        if dtype in missing(table):
-            return f"missing now: {missing(table)[dtype]}"
         if dtype in EXTENDED and table.name in KNOWN:
             return f"not in this version: {words(error)}"
         raise Lie("dtypes" if dtype in EXTENDED else "dtype", words(error)) from error
-    if dtype in missing(table):
-        return f"missing now: {missing(table)[dtype]}"
     carry(table, sample(dtype, table.plain_shape()))
     array, native = some(table, dtype)
     found = table.dtype_of(array)
     is_said = table.get("dtype_of") or (found is not None and table.get("dtype") != "name")
     if is_said and found != expected:
-        key = "dtype_names" if dtype in table.get("dtype_names", {}) else "dtype"
-        key = key if not table.get("dtype_of") or key == "dtype_names" else "dtype_of"
+        if dtype in table.get("dtype_names", {}):
+            key = "dtype_names"
+        else:
+            key = "dtype_of" if table.get("dtype_of") else "dtype"
         raise Lie(key, f"{dtype} is {expected!r}, and an array of it has {found!r}")
     if table.get("to_numpy") and not table.uses_dlpack(dtype, "export"):
-        got = numpy.asarray(table.run("to_numpy", data=array))
-        same(got, native, "to_numpy", dtype)
+        same(numpy.asarray(table.run("to_numpy", data=array)), native, "to_numpy", dtype)
     if table.get("from_numpy") and not table.uses_dlpack(dtype, "import"):
-        got = table.read(table.upload(native), dtype)
-        same(got, native, "from_numpy", dtype)
+        table.compare(table.upload(native), native, "from_numpy", dtype)
     return None
 
 
-def check_shape_of(table: Table) -> str | None:
+def check_shape_of(table: Table) -> None:
     array, native = some(table)
-    try:
+    with blaming("shape_of"):
         found = tuple(table.run("shape_of", data=array))
-    except Lie:
-        raise
-    except Exception as error:
-        raise Lie("shape_of", words(error)) from error
     if found != native.shape:
         raise Lie("shape_of", f"it gives {found} for an array of the shape {native.shape}")
-    return None
 
 
-def check_slices(table: Table) -> str | None:
+def check_slices(table: Table) -> None:
     """The slices are arrays of the framework, with the values of the array."""
     native = sample(table.plain_dtype(), (2, 3, 4))
     array = table.make(native)
-    try:
+    with blaming("slices"):
         by_index = table.get("slices") == "index"
         found = [array[index] for index in range(2)] if by_index else list(array)
-    except Exception as error:
-        raise Lie("slices", words(error)) from error
     for got, expected in zip(found, native, strict=True):
         if arraybridge.detect_memory_type(got) != table.name:
             raise Lie("slices", f"a slice is a {type(got)}")
-        same(table.read(got, str(native.dtype)), expected, "slices", "a slice")
-    return None
+        table.compare(got, expected, "slices", "a slice")
 
 
 def check_kept(table: Table) -> str | None:
     """Check that the export of an array in the framework's own memory outlives the array."""
     if table.name in KNOWN or table.get("memory") == "accelerator":
         return None
-    native = sample(table.plain_dtype(), (*(1,) * (table.get("ndim", [0, 1])[0] - 1), 5000))
+    native = sample(table.plain_dtype(), table.flat_shape(5000))
     carry(table, native)
     if table.get("from_numpy"):
         check_from_numpy(table)
@@ -197,17 +180,10 @@ def check_kept(table: Table) -> str | None:
     return None
 
 
-def missing(table: Table) -> dict[str, str]:
-    """The dtypes that do not exist as the framework is set up, and the hint."""
-    found: dict[str, str] = {}
-    for each in table.get("missing", []):
-        if table.evaluate("missing", each["when"]):
-            found |= dict.fromkeys(each["dtypes"], each["hint"])
-    return found
-
-
 def key_of(error: BaseException, key: str) -> str:
     """Return the key that an error names, if it is about the table; else the given one."""
+    if isinstance(error, Lie):
+        return error.key
     is_about_it = isinstance(error, arraybridge.FrameworkTableError)
     return (named_key(str(error)) if is_about_it else "") or key
 
@@ -239,16 +215,15 @@ def check_no_dlpack(table: Table, dtype: str) -> str | None:
     raise Note(f"DLPack keeps {dtype}; take it off no_dlpack")
 
 
-def check_ndim(table: Table) -> str | None:
-    least, most = table.get("ndim", [0, 64])
-    dtype = table.plain_dtype()
+def check_ndim(table: Table) -> None:
+    least, most, dtype = table.least_ndim, table.most_ndim, table.plain_dtype()
     carry(table, sample(dtype, table.plain_shape()))
 
     def problem(axes: int) -> str:
         for shape in {(1,) * (axes - 1) + (3,), (3,) + (1,) * (axes - 1)} if axes else {()}:
             native = sample(dtype, shape)
             try:
-                same(table.read(table.make(native), dtype), native, "ndim", "the array")
+                table.compare(table.make(native), native, "ndim", "the array")
             except Exception as error:
                 return words(error)
         return ""
@@ -262,7 +237,6 @@ def check_ndim(table: Table) -> str | None:
     for axes in {least - 1, most + 1} - {-1, 65}:
         if not problem(axes):
             raise Note(f"arrays of {axes} axes work as well; ndim is narrower than it has to be")
-    return None
 
 
 def spans(numbers: Sequence[int]) -> str:
@@ -278,7 +252,7 @@ def check_empty(table: Table) -> str | None:
     shape = (0, *table.plain_shape()[1:])
     native = numpy.zeros(shape, table.plain_dtype())
     try:
-        same(table.read(table.make(native), table.plain_dtype()), native, "empty", "no elements")
+        table.compare(table.make(native), native, "empty", "no elements")
     except Exception as error:
         if not table.get("empty", True):
             return words(error)
@@ -305,9 +279,7 @@ def check_align(table: Table) -> str | None:
     if table.name not in KNOWN and not (table.get("copy") or not table.get("import.shares", True)):
         return "nothing makes memory of the framework's own; add copy to have it checked"
     for size in SIZES:
-        native = sample(
-            table.plain_dtype(), (size,) if table.get("ndim", [0, 1])[0] < 2 else (1, size)
-        )
+        native = sample(table.plain_dtype(), table.flat_shape(size))
         carry(table, native)
         kept.append(table.make(native))
         address = table.address(kept[-1])
@@ -344,21 +316,19 @@ def import_cases(table: Table) -> Iterator[Case]:
     if not table.get("import") or table.get("memory") == "accelerator":
         return
     for kind in STRIDES:
-        run = functools.partial(check_strides, table, kind)
-        yield f"import of {kind} strides", "import.strides", run
-    yield "import of unaligned memory", "import.align", functools.partial(check_unaligned, table)
-    yield "import of read-only memory", "import.read_only", functools.partial(check_flag, table)
-    yield "import shares", "import.shares", functools.partial(check_shares, table)
-    yield "import keeps the source alive", "import.op", functools.partial(check_keeps, table)
+        yield f"import of {kind} strides", "import.strides", partial(check_strides, table, kind)
+    yield "import of unaligned memory", "import.align", partial(check_unaligned, table)
+    yield "import of read-only memory", "import.read_only", partial(check_flag, table)
+    yield "import shares", "import.shares", partial(check_shares, table)
+    yield "import keeps the source alive", "import.op", partial(check_keeps, table)
 
 
 def strided(dtype: str, kind: str, most: int = 64) -> numpy.ndarray | None:
-    """An array of at most so many axes, whose memory is aligned to 128 bytes; None without one."""
+    """An aligned array, or a view of one, of at most so many axes; None without one."""
     if most < 2:
-        flat = aligned(0, dtype=dtype, size=24)
+        flat = aligned(numpy.arange(24).astype(dtype_of(dtype)))
         return {"contiguous": flat, "positive": flat[::3], "any": flat[::-2]}.get(kind)
-    base = aligned(0, dtype=dtype, size=24).reshape(4, 6)
-    base[...] = sample(dtype, (4, 6))
+    base = aligned(sample(dtype, (4, 6)))
     views = {
         "contiguous": base,
         "permuted": base.T,
@@ -369,24 +339,24 @@ def strided(dtype: str, kind: str, most: int = 64) -> numpy.ndarray | None:
 
 
 def check_strides(table: Table, kind: str) -> str | None:
-    allowed = table.get("import.strides", "any")
-    claimed = STRIDES.index(kind) <= STRIDES.index(allowed)
+    claimed = STRIDES.index(kind) <= STRIDES.index(table.get("import.strides", "any"))
     dtype = next((d for d in ("float32", "uint8") if table.uses_dlpack(d, "import")), "float32")
-    native = strided(dtype, kind, table.get("ndim", [0, 64])[1])
+    native = strided(dtype, kind, table.most_ndim)
     if native is None:
         return "an array of one axis has no such strides"
     try:
         array = table.bring(native)
         # A shape of another layout can look right until somebody computes with it.
-        same(table.read(array, dtype), native, "import.strides", f"{kind} strides")
+        table.compare(array, native, "import.strides", f"{kind} strides")
     except Exception as error:
         if claimed:
             raise Lie("import.strides", words(error)) from error
         return words(error)
     if not table.get("import.shares", True):
         return None
-    shares = table.address(array) == native.__array_interface__["data"][0]
-    if claimed and not shares and table.address(array) is not None and imports_share(table):
+    address = table.address(array)
+    shares = address == native.__array_interface__["data"][0]
+    if claimed and not shares and address is not None and imports_share(table):
         raise Lie("import.strides", f"{kind} strides are copied, so the table promises too much")
     if not claimed and shares:
         raise Note(f"{kind} strides are shared and read right; strides could be wider")
@@ -402,39 +372,25 @@ def imports_share(table: Table) -> bool:
 def flat(table: Table, at: int = 0, size: int = 64) -> numpy.ndarray:
     """Aligned values of a dtype that the table imports, along one axis of as many as it needs."""
     dtype = table.plain_dtype([each for each in table.dtypes if table.uses_dlpack(each, "import")])
-    return aligned(at, size, dtype).reshape((1,) * (table.get("ndim", [0, 1])[0] - 1) + (size,))
-
-
-def aligned(at: int, size: int = 64, dtype: str = "float32") -> numpy.ndarray:
-    """Values whose address is ``at`` bytes above a multiple of 128."""
-    nbytes = size * dtype_of(dtype).itemsize
-    raw = numpy.zeros(nbytes + 256, "uint8")
-    start = -raw.ctypes.data % 128 + at
-    found = raw[start : start + nbytes].view(dtype)
-    found[...] = numpy.arange(size)
-    return found
+    values = numpy.arange(size).astype(dtype_of(dtype))
+    return aligned(values.reshape(table.flat_shape(size)), at)
 
 
 def check_unaligned(table: Table) -> str | None:
     align = table.get("import.align", 1)
-    shared_at = []
     for at in (0, 64, 32, 16, 8, 4):
-        native = flat(table, at)
         if at % align:
             continue
-        try:
+        native = flat(table, at)
+        with blaming("import.align", f"{at} bytes off"):
             array = table.bring(native)
-            same(table.read(array, str(native.dtype)), native, "import.align", f"{at} bytes off")
-        except Exception as error:
-            raise Lie("import.align", f"{at} bytes off: {words(error)}") from error
-        if table.get("import.shares", True) and table.address(array) not in (
-            None, native.ctypes.data,
-        ):  # fmt: skip
+            table.compare(array, native, "import.align", f"{at} bytes off")
+        is_known = table.get("import.shares", True) and table.address(array) is not None
+        if is_known and table.address(array) != native.ctypes.data:
             if not imports_share(table):
                 return "no memory is shared"
             low = at & -at
             raise Lie("import.align", f"memory aligned to {low} bytes is copied; align = {2 * low}")
-        shared_at.append(at)
     return None
 
 
@@ -470,7 +426,7 @@ def check_flag(table: Table) -> str | None:
     return refused or None
 
 
-def check_shares(table: Table) -> str | None:
+def check_shares(table: Table) -> None:
     native = flat(table)
     dtype = str(native.dtype)
     array = table.bring(native)
@@ -482,55 +438,25 @@ def check_shares(table: Table) -> str | None:
     if follows != table.get("import.shares", True):
         what = "shares" if follows else "copies"
         raise Lie("import.shares", f"the import {what} memory; shares = {str(follows).lower()}")
-    return None
 
 
-def check_keeps(table: Table) -> str | None:
+def check_keeps(table: Table) -> None:
     native = flat(table, size=4096)
     expected = native.copy()
     array = table.bring(native)
     del native
     gc.collect()
     churn = [numpy.full_like(expected, 9) for _ in range(200)]
-    found = table.read(array, str(expected.dtype))
-    same(found, expected, "import.op", "after the source was deleted")
+    table.compare(array, expected, "import.op", "after the source was deleted")
     del churn
-    return None
 
 
 # Operations ---------------------------------------------------------------------------------------
 
 
-def op_cases(table: Table) -> Iterator[Case]:
-    if table.get("copy"):
-        yield "copy", "copy", functools.partial(check_copy, table)
-    if table.get("to_numpy"):
-        yield "to_numpy", "to_numpy", functools.partial(check_to_numpy, table)
-    if table.get("from_numpy"):
-        yield "from_numpy", "from_numpy", functools.partial(check_from_numpy, table)
-    if table.get("watched"):
-        yield "watched", "watched", functools.partial(check_watched, table)
-    if table.get("version"):
-        yield "version", "version", functools.partial(check_version, table)
-    if table.get("count_write"):
-        yield "count_write", "count_write", functools.partial(check_count_write, table)
-    if table.get("ready"):
-        yield "ready", "ready", lambda: table.wait((some(table)[0],))
-    if table.get("clear"):
-        yield "clear", "clear", functools.partial(check_clear, table)
-    if table.get("export.buffer"):
-        yield "buffer", "export.buffer", functools.partial(check_buffer, table)
-    for key in ("host", "count", "current", "default", "hosts"):
-        if table.get(f"device.{key}"):
-            run = functools.partial(check_device, table, f"device.{key}")
-            yield f"device.{key}", f"device.{key}", run
-    if table.get("device.of"):
-        yield "device.of", "device.of", lambda: str(table.run("device.of", data=some(table)[0]))
-
-
 def check_copy(table: Table) -> str | None:
     lacking = []
-    gone = missing(table)
+    gone = table.missing()
     for dtype in (dtype for dtype in table.dtypes if dtype not in gone):
         array, native = some(table, dtype)
         try:
@@ -543,7 +469,7 @@ def check_copy(table: Table) -> str | None:
             raise Lie("copy", "the copy is the array itself, in the memory of the array")
         if type(copied) is not type(array):
             raise Lie("copy", f"the copy is a {type(copied)}")
-        same(table.read(copied, dtype), native, "copy", f"the copy of {dtype}")
+        table.compare(copied, native, "copy", f"the copy of {dtype}")
         ends = table.address(array), table.address(copied)
         if None not in ends and ends[0] == ends[1]:
             raise Lie("copy", "the copy has the memory of the array")
@@ -571,42 +497,36 @@ def check_to_numpy(table: Table) -> str | None:
     return "a view" if shares else "a copy"
 
 
-def check_from_numpy(table: Table) -> str | None:
+def check_from_numpy(table: Table) -> None:
     dtypes = [dtype for dtype in table.dtypes if not table.uses_dlpack(dtype, "import")]
     native = sample(table.plain_dtype(dtypes), table.plain_shape())
     carry(table, native)
     expected = native.copy()
     made = table.upload(native)
     native[...] = 0
-    after = "after a write to the source (it has to copy)"
-    same(table.read(made, str(native.dtype)), expected, "from_numpy", after)
-    return None
+    table.compare(made, expected, "from_numpy", "after a write to the source (it has to copy)")
 
 
-def check_watched(table: Table) -> str | None:
+def check_watched(table: Table) -> None:
     if table.run("watched", data=some(table)[0]):
         raise Lie("watched", "it is true of an array that nothing records")
-    return None
 
 
-def check_version(table: Table) -> str | None:
+def check_version(table: Table, key: str = "version") -> None:
+    """The version rises with a write, and with the op that counts one."""
     array, native = some(table)
     before = table.run("version", data=array)
-    array[(0,) * native.ndim] = 1
+    if key == "version":
+        array[(0,) * native.ndim] = 1
+    else:
+        table.run(key, data=array)
     after = table.run("version", data=array)
     if not after > before:
-        raise Lie("version", f"it was {before} before a write, and {after} after it")
-    return None
+        raise Lie(key, f"the version was {before} before a write, and {after} after it")
 
 
-def check_count_write(table: Table) -> str | None:
-    array, _ = some(table)
-    before = table.run("version", data=array)
-    table.run("count_write", data=array)
-    after = table.run("version", data=array)
-    if not after > before:
-        raise Lie("count_write", f"the version was {before} before it, and {after} after it")
-    return None
+def check_ready(table: Table) -> None:
+    table.wait(some(table)[0])
 
 
 def check_clear(table: Table) -> str | None:
@@ -614,34 +534,64 @@ def check_clear(table: Table) -> str | None:
     for op in table.get("clear"):
         try:
             table.evaluate("clear", op)
-        except Lie:
-            raise
         except Exception as error:
-            if table.get("memory", "either") != "host":
-                return words(error)
-            raise Lie("clear", words(error)) from error
+            if isinstance(error, Lie) or table.get("memory", "either") == "host":
+                raise Lie("clear", words(error)) from error
+            return words(error)
     return None
 
 
-def check_buffer(table: Table) -> str | None:
+def check_buffer(table: Table) -> None:
     array, native = some(table)
-    got = numpy.asarray(memoryview(array))
-    same(got, native, "export.buffer", "the buffer")
-    return None
+    same(numpy.asarray(memoryview(array)), native, "export.buffer", "the buffer")
 
 
-def check_device(table: Table, key: str) -> str | None:
+def check_device(table: Table, key: str) -> str:
+    """The host has to be there. Without the device, another op may raise."""
+    if key == "device.host":
+        with blaming(key):
+            return str(table.device())
     try:
-        found = table.device() if key == "device.host" else table.run(key)
+        found = table.run(key)
     except Lie:
         raise
     except Exception as error:
-        if key == "device.host":
-            raise Lie(key, words(error)) from error
         return words(error)
     if key == "device.count" and not isinstance(found, int):
         found = len(found)
     return str(found)
+
+
+def check_device_of(table: Table) -> str:
+    return str(table.run("device.of", data=some(table)[0]))
+
+
+# The checks of keys that every table has, and of keys that it may have.
+ALWAYS: dict[str, Callable[[Table], str | None]] = {
+    "ndim": check_ndim,
+    "empty": check_empty,
+    "memory": check_memory,
+    "align": check_align,
+    "immutable": check_immutable,
+}
+IF_GIVEN: dict[str, Callable[[Table], str | None]] = {
+    "shape_of": check_shape_of,
+    "copy": check_copy,
+    "to_numpy": check_to_numpy,
+    "from_numpy": check_from_numpy,
+    "watched": check_watched,
+    "version": check_version,
+    "count_write": partial(check_version, key="count_write"),
+    "ready": check_ready,
+    "clear": check_clear,
+    "export.buffer": check_buffer,
+    "device.host": partial(check_device, key="device.host"),
+    "device.count": partial(check_device, key="device.count"),
+    "device.current": partial(check_device, key="device.current"),
+    "device.default": partial(check_device, key="device.default"),
+    "device.hosts": partial(check_device, key="device.hosts"),
+    "device.of": check_device_of,
+}
 
 
 # Reasons ------------------------------------------------------------------------------------------
@@ -650,13 +600,13 @@ def check_device(table: Table, key: str) -> str | None:
 def reason_cases(table: Table) -> Iterator[Case]:
     for kind in ("guards", "reasons"):
         for index, reason in enumerate(table.get(kind, [])):
-            run = functools.partial(check_reason, table, kind, reason)
+            run = partial(check_reason, table, kind, reason)
             yield f"{kind}: {reason['why']}", f"{kind}[{index}]", run
     for index, refused in enumerate(table.get("refuse", [])):
-        run = functools.partial(check_refused, table, refused)
+        run = partial(check_refused, table, refused)
         yield f"refuse: {refused['why']}", f"refuse[{index}]", run
     for name in table.get("values", {}):
-        yield f"values: {name}", "values", functools.partial(check_class, name)
+        yield f"values: {name}", "values", partial(check_class, name)
 
 
 KINDS = {"bool": "b", "unsigned": "u", "signed": "i", "float": "f", "complex": "c"}
@@ -674,7 +624,7 @@ def check_reason(table: Table, kind: str, reason: dict[str, Any]) -> str | None:
     """It is false for ordinary arrays, true for the example, and arraybridge acts on it."""
     wanted = [KINDS[each] for each in reason.get("kinds", KINDS)]
     for dtype in table.dtypes:
-        if dtype in missing(table) or dtype_of(dtype).kind not in wanted:
+        if dtype in table.missing() or dtype_of(dtype).kind not in wanted:
             continue
         try:
             array, _ = some(table, dtype)
@@ -714,9 +664,8 @@ def existing(name: str) -> type:
     return found
 
 
-def check_class(name: str) -> str | None:
+def check_class(name: str) -> None:
     existing(name)
-    return None
 
 
 def check_refused(table: Table, refused: dict[str, Any]) -> str | None:
@@ -734,63 +683,60 @@ def check_refused(table: Table, refused: dict[str, Any]) -> str | None:
 def array_cases(table: Table) -> Iterator[Case]:
     if not table.get("array"):
         return
-    for op in ARRAY_OPS:
-        check = check_astype if op == "astype" else functools.partial(check_array_op, op=op)
-        yield f"array.{op}", f"array.{op}", functools.partial(for_dtypes, table, op, check)
-    if table.get("array.unstack"):
-        run_all = functools.partial(for_dtypes, table, "unstack", check_unstack)
-        yield "array.unstack", "array.unstack", run_all
-    if table.get("array.write"):
-        run_all = functools.partial(for_dtypes, table, "write", check_write)
-        yield "array.write", "array.write", run_all
+    checks: dict[str, Callable[[Table, str], None]] = {
+        op: partial(check_array_op, op=op) for op in ARRAY_OPS
+    }
+    checks["astype"] = check_astype
+    checks |= {"unstack": check_unstack} if table.get("array.unstack") else {}
+    checks |= {"write": check_write} if table.get("array.write") else {}
+    for op, check in checks.items():
+        yield f"array.{op}", f"array.{op}", partial(for_dtypes, table, check)
 
 
-def for_dtypes(table: Table, op: str, check: Callable[..., None]) -> str | None:
+def for_dtypes(table: Table, check: Callable[[Table, str], None]) -> None:
     """An operation that a framework lacks is done on the host; one that differs is a mistake."""
     lacking: dict[str, str] = {}
     for dtype in ("bool", "uint8", "uint16", "int32", "float32"):
         if dtype in table.dtypes:
             try:
-                check(table, dtype=dtype)
+                check(table, dtype)
             except Note as note:
                 lacking[dtype] = str(note)
-    if not lacking:
-        return None
-    *_, last = lacking.values()
-    raise Note(f"the host does it for {', '.join(lacking)}: {last}")
+    if lacking:
+        *_, last = lacking.values()
+        raise Note(f"the host does it for {', '.join(lacking)}: {last}")
 
 
 def plain(dtype: str) -> numpy.ndarray:
     """Values without infinities, with halves where there are any."""
     values = numpy.arange(12).reshape(3, 4)
-    return values / 2 if dtype == "float32" else (values % (2 if dtype == "bool" else 100))
+    halves = values / 2 if dtype == "float32" else values % (2 if dtype == "bool" else 100)
+    return halves.astype(dtype)
 
 
-def expected_of(op: str, native: numpy.ndarray, low: Any, high: Any) -> numpy.ndarray:
-    """Return the NumPy array of it."""
-    kind = native.dtype.type
-    functions: dict[str, Callable[[], Any]] = {
-        "min": native.min,
-        "max": native.max,
-        "round": lambda: numpy.rint(native),
-        "clip": lambda: numpy.clip(native, kind(low), kind(high)),
-        "where": lambda: native,
-        "stack": lambda: numpy.stack([native, native]),
-        "concatenate": lambda: numpy.concatenate([native, native]),
-    }
-    return numpy.asarray(functions[op]())
+# What NumPy makes of an array, with the arguments of `clip`.
+EXPECTED: dict[str, Callable[[numpy.ndarray, Any, Any], Any]] = {
+    "min": lambda native, low, high: native.min(),
+    "max": lambda native, low, high: native.max(),
+    "round": lambda native, low, high: numpy.rint(native),
+    "clip": numpy.clip,
+    "where": lambda native, low, high: native,
+    "stack": lambda native, low, high: numpy.stack([native, native]),
+    "concatenate": lambda native, low, high: numpy.concatenate([native, native]),
+}
 
 
-def check_array_op(table: Table, op: str, dtype: str) -> None:
-    native = plain(dtype).astype(dtype)
-    if op in ("stack", "concatenate"):  # frameworks for images may count the axes of volumes
+def check_array_op(table: Table, dtype: str, op: str) -> None:
+    native = plain(dtype)
+    joins = op in ("stack", "concatenate")
+    if joins:  # frameworks for images may count the axes of volumes
         native = native.reshape(1, 3, 4)
     low, high = (1.0, 3.0) if dtype == "float32" else (1, 3)
-    expected = expected_of(op, native, low, high)
+    expected = numpy.asarray(EXPECTED[op](native, native.dtype.type(low), native.dtype.type(high)))
     try:
         array = table.make(native)
         scope: dict[str, Any] = {"data": array}
-        if op in ("stack", "concatenate"):
+        if joins:
             scope = {"arrays": [array, array], "axis": 0}
         elif op == "clip":
             scope |= {"low": low, "high": high}
@@ -807,47 +753,40 @@ def check_array_op(table: Table, op: str, dtype: str) -> None:
     if values.shape != expected.shape or not (values == expected).all():
         found = f"{values.tolist()} instead of {expected.tolist()}"
         # Every operation of a cast is compared with the host's before it is used.
-        if op in ("stack", "concatenate"):
+        if joins:
             raise Lie(f"array.{op}", f"it gives {found} for {dtype}")
         raise Note(f"it gives {found}")
 
 
 def check_unstack(table: Table, dtype: str) -> None:
-    native = plain(dtype).astype(dtype).reshape(3, 2, 2)
-    try:
+    native = plain(dtype).reshape(3, 2, 2)
+    with noting():
         xp = table.run("array.namespace")
         slices = list(table.run("array.unstack", xp=xp, data=table.make(native)))
-    except Lie:
-        raise
-    except Exception as error:
-        raise Note(words(error)) from error
     if len(slices) != len(native):
         raise Lie("array.unstack", f"it gives {len(slices)} slices of {len(native)}")
     for got, expected in zip(slices, native, strict=True):
-        same(table.read(got, dtype), expected, "array.unstack", dtype)
+        table.compare(got, expected, "array.unstack", dtype)
 
 
 def check_write(table: Table, dtype: str) -> None:
-    native = plain(dtype).astype(dtype)
+    native = plain(dtype)
     target, source = table.make(numpy.zeros_like(native)), table.make(native)
-    try:
+    with noting():
         xp = table.run("array.namespace")
         table.run("array.write", xp=xp, array=target, data=source)
-    except Lie:
-        raise
-    except Exception as error:
-        raise Note(words(error)) from error
-    same(table.read(target, dtype), native, "array.write", dtype)
+    table.compare(target, native, "array.write", dtype)
 
 
 def check_astype(table: Table, dtype: str) -> None:
-    native, xp = plain(dtype).astype(dtype), table.run("array.namespace")
+    native, xp = plain(dtype), table.run("array.namespace")
     for to in ("uint8", "int32", "float32"):
         if to not in table.dtypes:
             continue
-        scope = {"data": table.make(native), "dtype": table.dtype(to)}
         try:
-            got = table.read(table.run("array.astype", xp=xp, **scope), to)
+            target = table.dtype(to)
+            cast = table.run("array.astype", xp=xp, data=table.make(native), dtype=target)
+            got = table.read(cast, to)
         except Exception as error:
             raise Note(words(error)) from error
         same(got, native.astype(to), "array.astype", f"{dtype} to {to}")
@@ -869,14 +808,32 @@ def error_of(rule: dict[str, Any]) -> BaseException | str:
         return f"the class exists; no error of it could be made ({words(reason)})"
 
 
-def check_rule(rule: dict[str, Any]) -> str | None:
-    """The class is an exception, and an error of it is recognised by the rule's text."""
+def check_rule(table: Table, rule: dict[str, Any]) -> str | None:
+    """An error of the class is recognised by the rule's text, and answered with a retry."""
     error = error_of(rule)
     if isinstance(error, str):
         return error
     if not is_oom_error(error):
         raise Lie("oom", f"an error of {rule['class']} is not recognised")
+    check_retry(table, rule["class"], error)
     return None
+
+
+def check_retry(table: Table, kind: str, error: BaseException) -> None:
+    """A declared function that raises the error is called again."""
+    calls = []
+
+    @getattr(arraybridge, table.name)(on_oom=("clear",))
+    def function(image: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 1:
+            raise error
+        return image
+
+    with contextlib.suppress(type(error)):
+        function(some(table)[0])
+    if len(calls) != 2:
+        raise Lie("oom", f"{kind} was raised, and there was no retry")
 
 
 def check_out_of_memory(table: Table) -> str | None:
@@ -909,23 +866,18 @@ def check_released(table: Table) -> str | None:
 
 def run(cases: Iterable[Case], over: Sequence[str], report: Callable[..., None]) -> None:
     """Go through cases, but for those that were ``over`` before, and report each."""
-    for name, key, check in cases:
-        if name in over:
-            continue
-        report(start=name, key=key)
-        start = time.perf_counter()
-        found: dict[str, Any] = {"status": "passed"}
+
+    def outcome(key: str, check: Callable[[], str | None]) -> dict[str, Any]:
         try:
-            found["note"] = check()
+            return {"key": key, "status": "passed", "note": check()}
         except Note as note:
-            found = {"status": "note", "reason": str(note)}
-        except Lie as lie:
-            found = {"status": "failed", "reason": str(lie)}
-            key = lie.key
+            return {"key": key, "status": "note", "reason": str(note)}
         except Exception as error:
-            found = {"status": "failed", "reason": words(error)}
-            key = key_of(error, key)
-        report(name=name, key=key, seconds=round(time.perf_counter() - start, 3), **found)
+            reason = str(error) if isinstance(error, Lie) else words(error)
+            return {"key": key_of(error, key), "status": "failed", "reason": reason}
+
+    found = ((name, {"key": key}, partial(outcome, key, check)) for name, key, check in cases)
+    run_each(found, over, report)
 
 
 def set_up(table: Table) -> None:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from .child import reporter
+from ..child import reporter
 
 __all__ = ["cuda", "opencl"]
 
@@ -19,9 +19,10 @@ NVML, CUDA, OPENCL = (
 CL_DEVICE_TYPES = {2: "CPU", 4: "GPU", 8: "accelerator"}
 
 
-def _check(what: str, status: int) -> None:
+def _call(function: Any, *arguments: Any) -> None:
+    status = function(*arguments)
     if status:
-        raise RuntimeError(f"{what} failed with status {status}")
+        raise RuntimeError(f"{function.__name__} failed with status {status}")
 
 
 def cuda() -> dict[str, Any]:
@@ -40,7 +41,7 @@ def cuda() -> dict[str, Any]:
         why = "the CUDA driver finds no GPU" if status == 100 else f"cuInit failed: {status}"
         return {**found, "reason": why, "broken": status != 100}
     version = ctypes.c_int()
-    _check("cuDriverGetVersion", driver.cuDriverGetVersion(ctypes.byref(version)))
+    _call(driver.cuDriverGetVersion, ctypes.byref(version))
     found["cuda"] = f"{version.value // 1000}.{version.value % 1000 // 10}"
     try:
         found.update(_nvml(ctypes.CDLL(NVML)))
@@ -50,20 +51,17 @@ def cuda() -> dict[str, Any]:
 
 
 def _nvml(nvml: ctypes.CDLL) -> dict[str, Any]:
-    _check("nvmlInit", nvml.nvmlInit_v2())
+    _call(nvml.nvmlInit_v2)
     text = ctypes.create_string_buffer(96)
-    _check("nvmlSystemGetDriverVersion", nvml.nvmlSystemGetDriverVersion(text, len(text)))
+    _call(nvml.nvmlSystemGetDriverVersion, text, len(text))
     found: dict[str, Any] = {"driver": text.value.decode(), "devices": []}
     count = ctypes.c_uint()
-    _check("nvmlDeviceGetCount", nvml.nvmlDeviceGetCount_v2(ctypes.byref(count)))
+    _call(nvml.nvmlDeviceGetCount_v2, ctypes.byref(count))
     for index in range(count.value):
         handle = ctypes.c_void_p()
         memory = (ctypes.c_uint64 * 3)()  # total, free, used
-        _check(
-            "nvmlDeviceGetHandleByIndex",
-            nvml.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(handle)),
-        )
-        _check("nvmlDeviceGetName", nvml.nvmlDeviceGetName(handle, text, len(text)))
+        _call(nvml.nvmlDeviceGetHandleByIndex_v2, index, ctypes.byref(handle))
+        _call(nvml.nvmlDeviceGetName, handle, text, len(text))
         device = {"index": index, "name": text.value.decode()}
         # The whole of a GPU that is divided into instances does not say how much is free.
         if nvml.nvmlDeviceGetMemoryInfo(handle, ctypes.byref(memory)) == 0:
@@ -97,7 +95,7 @@ def _listed(function: Any, *arguments: Any) -> list[ctypes.c_void_p]:
     if function(*arguments, 0, None, ctypes.byref(count)) or not count.value:
         return []
     found = (ctypes.c_void_p * count.value)()
-    _check(function.__name__, function(*arguments, count.value, found, None))
+    _call(function, *arguments, count.value, found, None)
     return [ctypes.c_void_p(each) for each in found]
 
 
@@ -120,7 +118,7 @@ def _cl_device(cl: ctypes.CDLL, device: ctypes.c_void_p) -> dict[str, Any]:
 def _text(function: Any, of: ctypes.c_void_p, number: int) -> str:
     buffer = ctypes.create_string_buffer(1024)
     size = ctypes.c_size_t(len(buffer))
-    _check(function.__name__, function(of, number, size, buffer, None))
+    _call(function, of, number, size, buffer, None)
     return " ".join(buffer.value.decode(errors="replace").split())
 
 

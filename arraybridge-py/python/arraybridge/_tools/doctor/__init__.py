@@ -15,44 +15,41 @@ from typing import Any
 import numpy
 from arraybridge import __version__, configure, frameworks, registered_pairs
 
-from .._package import about
-from .child import Child, run_cases, wait_for
-from .page import doctor_page
-from .progress import progress
-from .terminal import show
+from ..._package import about
+from ..child import Child, run_cases, wait_for
+from ..page import doctor_page
+from ..progress import progress
+from ..terminal import show
 
 __all__ = ["gather", "judge"]
 
 SCHEMA = 1
 # What changes how the frameworks or arraybridge behave.
 VARIABLES = (
-    "ARRAYBRIDGE_COPY",
-    "ARRAYBRIDGE_DTYPE_CONVERSION",
-    "ARRAYBRIDGE_FAST",
-    "ARRAYBRIDGE_NARROW",
-    "ARRAYBRIDGE_SCALING",
-    "CUDA_VISIBLE_DEVICES",
-    "CUPY_ACCELERATORS",
-    "CUPY_CUDA_PER_THREAD_DEFAULT_STREAM",
-    "JAX_ENABLE_X64",
-    "JAX_PLATFORMS",
-    "LD_LIBRARY_PATH",
-    "LD_PRELOAD",
-    "OCL_ICD_FILENAMES",
-    "OCL_ICD_VENDORS",
-    "POCL_DEVICES",
-    "PYTORCH_CUDA_ALLOC_CONF",
-    "TF_FORCE_GPU_ALLOW_GROWTH",
-    "TF_GPU_ALLOCATOR",
-    "XLA_FLAGS",
-    "XLA_PYTHON_CLIENT_ALLOCATOR",
-    "XLA_PYTHON_CLIENT_MEM_FRACTION",
-    "XLA_PYTHON_CLIENT_PREALLOCATE",
-)
+    "ARRAYBRIDGE_COPY", "ARRAYBRIDGE_DTYPE_CONVERSION", "ARRAYBRIDGE_FAST", "ARRAYBRIDGE_NARROW",
+    "ARRAYBRIDGE_SCALING", "CUDA_VISIBLE_DEVICES", "CUPY_ACCELERATORS",
+    "CUPY_CUDA_PER_THREAD_DEFAULT_STREAM", "JAX_ENABLE_X64", "JAX_PLATFORMS", "LD_LIBRARY_PATH",
+    "LD_PRELOAD", "OCL_ICD_FILENAMES", "OCL_ICD_VENDORS", "POCL_DEVICES", "PYTORCH_CUDA_ALLOC_CONF",
+    "TF_FORCE_GPU_ALLOW_GROWTH", "TF_GPU_ALLOCATOR", "XLA_FLAGS", "XLA_PYTHON_CLIENT_ALLOCATOR",
+    "XLA_PYTHON_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_PREALLOCATE",
+)  # fmt: skip
 # Orders of imports that end some processes, without any help of arraybridge.
 ORDERS = {
     "OpenCL after TensorFlow": ("tensorflow", "pyclesperanto"),
     "torch.compile after TensorFlow": ("torch", "tensorflow", "torch._dynamo"),
+}
+# What settings do to those who do not know of them.
+SURPRISES = {
+    "no 64-bit dtypes": "JAX has no 64-bit dtypes unless JAX_ENABLE_X64=1 is set. arraybridge "
+    "raises UnsupportedDtypeError for them.",
+    "memory for JAX": "JAX takes most of a GPU's memory when it starts, and leaves little to the "
+    "other frameworks. XLA_PYTHON_CLIENT_PREALLOCATE=false prevents that.",
+    "memory for TensorFlow": "TensorFlow takes nearly all memory of a GPU when it starts. "
+    "TF_FORCE_GPU_ALLOW_GROWTH=true prevents that.",
+    "soft placement": 'TensorFlow\'s soft placement is on: tf.device("GPU:0") silently uses the '
+    "CPU if there is no GPU. arraybridge checks the device of each result.",
+    "streams of threads": "CUPY_CUDA_PER_THREAD_DEFAULT_STREAM is set: torch refuses arrays of "
+    "CuPy's per-thread default stream.",
 }
 
 
@@ -64,8 +61,8 @@ def gather(full: bool = False, silence: float = 120, show: bool = False) -> dict
     """
     table = frameworks()
     modules = [framework["module"] for framework in table]
-    probes = {f["name"]: Child("probe", f["name"], f["module"], *modules) for f in table}
-    drivers = {name: Child("drivers", name) for name in ("cuda", "opencl")}
+    probes = {f["name"]: Child("doctor.probe", f["name"], f["module"], *modules) for f in table}
+    drivers = {name: Child("doctor.drivers", name) for name in ("cuda", "opencl")}
     _wait_for({**probes, **drivers}, silence, show)
     report: dict[str, Any] = {"schema": SCHEMA, **_about()}
     for name, child in drivers.items():
@@ -83,7 +80,8 @@ def gather(full: bool = False, silence: float = 120, show: bool = False) -> dict
     if full:
         works = _works(report)
         with progress("pairs", sum(map(len, works.values())) ** 2, show) as bar:
-            report["pairs"] = list(run_cases("pairs", json.dumps(works), silence=silence, bar=bar))
+            found = run_cases("doctor.pairs", json.dumps(works), silence=silence, bar=bar)
+            report["pairs"] = list(found)
         report["orders"] = _orders(report, silence)
     return report
 
@@ -170,7 +168,7 @@ def _orders(report: dict[str, Any], silence: float) -> dict[str, str | None]:
         if f.get("status") in ("works", "no device")
     }
     children = {
-        order: Child("orders", *modules)
+        order: Child("doctor.orders", *modules)
         for order, modules in ORDERS.items()
         if {module.partition(".")[0] for module in modules} <= installed
     }
@@ -235,45 +233,17 @@ def _of_framework(report: dict[str, Any], framework: dict[str, Any]) -> list[dic
 
 
 def _of_settings(report: dict[str, Any]) -> list[dict[str, str]]:
-    by_name, set_to = report["frameworks"], report["environment"]
-    found = []
+    by_name, variables = report["frameworks"], report["environment"]
     jax, tensorflow = by_name.get("jax", {}), by_name.get("tensorflow", {})
-    if jax.get("settings", {}).get("jax_enable_x64") is False:
-        found.append(
-            _note(
-                "JAX has no 64-bit dtypes unless JAX_ENABLE_X64=1 is set. "
-                "arraybridge raises UnsupportedDtypeError for them."
-            )
-        )
-    if jax.get("devices") and report["preallocation"]["jax"]:
-        found.append(
-            _note(
-                "JAX takes most of a GPU's memory when it starts, and leaves little to the other "
-                "frameworks. XLA_PYTHON_CLIENT_PREALLOCATE=false prevents that."
-            )
-        )
-    if tensorflow.get("devices") and report["preallocation"]["tensorflow"]:
-        found.append(
-            _note(
-                "TensorFlow takes nearly all memory of a GPU when it starts. "
-                "TF_FORCE_GPU_ALLOW_GROWTH=true prevents that."
-            )
-        )
-    if tensorflow.get("settings", {}).get("soft_device_placement"):
-        found.append(
-            _note(
-                'TensorFlow\'s soft placement is on: tf.device("GPU:0") silently uses the '
-                "CPU if there is no GPU. arraybridge checks the device of each result."
-            )
-        )
-    if set_to.get("CUPY_CUDA_PER_THREAD_DEFAULT_STREAM", "0") != "0":
-        found.append(
-            _note(
-                "CUPY_CUDA_PER_THREAD_DEFAULT_STREAM is set: torch refuses arrays of CuPy's "
-                "per-thread default stream."
-            )
-        )
-    return found
+    holds = {
+        "no 64-bit dtypes": jax.get("settings", {}).get("jax_enable_x64") is False,
+        "memory for JAX": jax.get("devices") and report["preallocation"]["jax"],
+        "memory for TensorFlow": tensorflow.get("devices")
+        and report["preallocation"]["tensorflow"],
+        "soft placement": tensorflow.get("settings", {}).get("soft_device_placement"),
+        "streams of threads": variables.get("CUPY_CUDA_PER_THREAD_DEFAULT_STREAM", "0") != "0",
+    }
+    return [_note(SURPRISES[name]) for name in holds if holds[name]]
 
 
 def _of_orders(report: dict[str, Any]) -> list[dict[str, str]]:

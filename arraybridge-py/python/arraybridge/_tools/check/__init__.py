@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fnmatch
 import functools
-import importlib.util
 import json
 import platform
 import sys
@@ -18,11 +17,13 @@ from typing import Any
 
 from arraybridge import __version__
 
-from .child import run_cases
-from .page import check_page
-from .progress import progress
-from .tables import Table, named_key, tables
-from .terminal import show
+from ..child import run_cases
+from ..page import check_page
+from ..progress import progress
+from ..schema import installed
+from ..terminal import show
+from .tables import Table, named_key
+from .tables import tables as all_tables
 
 __all__ = ["gather"]
 
@@ -30,14 +31,6 @@ SCHEMA = 1
 ALONE = "alone"
 # Cases that try what the table says to be impossible. To end the process is one way to be so.
 REFUSALS = ("dtype * left out", "no_dlpack *")
-
-
-def installed(table: Table) -> bool:
-    """Return whether the framework's module can be found. Only its parents are imported."""
-    try:
-        return importlib.util.find_spec(table.get("module", table.name)) is not None
-    except (ImportError, ValueError):
-        return False
 
 
 def environment(*both: Table) -> dict[str, str]:
@@ -49,8 +42,8 @@ def environment(*both: Table) -> dict[str, str]:
 def others(checked: Table, known: dict[str, Table], against: Sequence[str] | None) -> list[str]:
     """Return the frameworks for the check of one, which is itself among them."""
     if against is not None:
-        return [name for name in against if installed(known[name])]
-    return [name for name, table in known.items() if installed(table)]
+        known = {name: known[name] for name in against}
+    return [name for name, table in known.items() if installed(table.module_name)]
 
 
 def gather(
@@ -64,7 +57,7 @@ def gather(
     ``against`` are the other frameworks; by default all that are installed. ``show`` shows how far
     that is on a terminal.
     """
-    start, known = time.perf_counter(), tables()
+    start, known = time.perf_counter(), all_tables()
     found = {name: _framework(known[name], known, against, silence, show) for name in names}
     return {
         "schema": SCHEMA,
@@ -83,19 +76,17 @@ def _framework(
     silence: float,
     show: bool,
 ) -> dict[str, Any]:
-    if not installed(table):
-        reason = (
-            f"not installed (pip install {table.get('install', table.get('module', table.name))})"
-        )
+    if not installed(table.module_name):
+        reason = f"not installed (pip install {table.get('install', table.module_name)})"
         return {"title": table.title, "ok": False, "reason": reason, "against": [], "lines": []}
     with_others = others(table, known, against)
     lines = []
     with progress(table.name, show=show) as bar:
         run = functools.partial(run_cases, silence=silence, bar=bar)
-        lines += _lines(ALONE, run("claims", table.name, environment=environment(table)))
+        lines += _lines(ALONE, run("check.claims", table.name, environment=environment(table)))
         for name in with_others:
             variables = environment(known[name], table)
-            found = _lines(name, run("between", table.name, name, environment=variables))
+            found = _lines(name, run("check.between", table.name, name, environment=variables))
             if name != table.name:  # what the other one cannot do is not this one's fault
                 explain(found, known[name].get("check.limits", []), partial=True)
             lines += found
@@ -145,7 +136,7 @@ def explain(
 
 def run(names: Sequence[str], against: Sequence[str] | None, as_json: bool, silence: float) -> int:
     """Print the report. Return 1 if a line failed, 2 if a name is unknown, otherwise 0."""
-    known = tables()
+    known = all_tables()
     unknown = [name for name in (*names, *(against or ())) if name not in known]
     if unknown:
         print(f"no table for {', '.join(unknown)}; known: {', '.join(known)}", file=sys.stderr)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["evaluate", "fault", "uses"]
+__all__ = ["evaluate", "uses"]
 
 COMPARISONS = {
     ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
@@ -18,30 +18,8 @@ COMPARISONS = {
 }  # fmt: skip
 
 
-# What an op consists of.
-NODES = (
-    ast.Attribute, ast.Call, ast.Subscript, ast.Constant, ast.Name, ast.Tuple, ast.List,
-    ast.Compare, ast.keyword, ast.UnaryOp, ast.USub, ast.Load, *COMPARISONS,
-)  # fmt: skip
-
-
 def _parsed(op: str) -> ast.expr:
     return ast.parse(op.strip(), mode="eval").body
-
-
-def fault(op: str, names: Collection[str]) -> str | None:
-    """Return the mistake in an op that can use some names; None if there is none."""
-    try:
-        tree = _parsed(op)
-    except SyntaxError as error:
-        return f"{op!r} is not a Python expression: {error.msg}"
-    for node in ast.walk(tree):
-        if not isinstance(node, NODES):
-            shape = type(node).__name__
-            return f"{op!r} has a {shape}; write attributes, calls, indexing and literals"
-        if isinstance(node, ast.Name) and node.id not in names:
-            return f"{op!r} uses {node.id}; it can use {', '.join(names)}"
-    return None
 
 
 def uses(op: str, name: str) -> bool:
@@ -52,9 +30,6 @@ def uses(op: str, name: str) -> bool:
 
 def evaluate(op: str, scope: Mapping[str, Any]) -> Any:
     """The value of an op. Raises ``ValueError`` for what is not one."""
-    wrong = fault(op, tuple(scope))
-    if wrong is not None:
-        raise ValueError(wrong)
     return _value(_parsed(op), scope)
 
 
@@ -62,7 +37,7 @@ def _value(node: ast.expr, scope: Mapping[str, Any]) -> Any:
     match node:
         case ast.Constant(value=value):
             return value
-        case ast.Name(id=name):
+        case ast.Name(id=name) if name in scope:
             return scope[name]
         case ast.Attribute(value=of, attr=name):
             return getattr(_value(of, scope), name)
@@ -76,8 +51,10 @@ def _value(node: ast.expr, scope: Mapping[str, Any]) -> Any:
             return [_value(each, scope) for each in elements]
         case ast.Tuple(elts=elements):
             return tuple(_value(each, scope) for each in elements)
-        case ast.UnaryOp(operand=operand):
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
             return -_value(operand, scope)
-        case ast.Compare(left=left, ops=[comparison], comparators=[right]):
+        case ast.Compare(left=left, ops=[comparison], comparators=[right]) if (
+            type(comparison) in COMPARISONS
+        ):
             return COMPARISONS[type(comparison)](_value(left, scope), _value(right, scope))
-    raise ValueError(f"{ast.unparse(node)!r} has several comparisons; write one")
+    raise ValueError(f"{ast.unparse(node)!r} is not a part of an op that uses {', '.join(scope)}")

@@ -7,162 +7,62 @@ other exception if it fails, and returns how many conversions it made.
 from __future__ import annotations
 
 import contextlib
-import functools
 import gc
 import importlib
 import json
 import sys
 import threading
-import time
-import traceback
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import arraybridge
 import numpy
 
-from . import arrays
-from .child import reporter
+from .. import arrays
+from ..arrays import End
+from ..check.between import Pair
+from ..check.tables import same, tables
+from ..child import Case, reporter, run_each
 
 __all__ = ["checks"]
 
-# An end of a conversion: a framework, and where its array is.
-End = tuple[str, str]
 Check = Callable[[], int]
 
 DTYPES = (
     "bool", "uint8", "uint16", "int32", "int64", "float16", "float32", "float64", "complex64",
 )  # fmt: skip
-# Every framework has these, so that a refusal is a failure.
-COMMON = ("uint8", "uint16", "int32", "float32")
 IMAGE = numpy.arange(3 * 16 * 16, dtype="float32").reshape(3, 16, 16)
 # Large enough that a device is still at work when the last step has been queued.
 LONG = (4096, 4096)
 LONG_STEPS = 100
 LONG_ROUNDS = 3
 THREADS = 4
+TABLES = tables()
 
 
-def device_of(end: End, places: dict[str, list[str]]) -> str | None:
-    """The ``device`` to ask for; None where a framework has only one place."""
-    name, place = end
-    return place if len(places[name]) > 1 else None
-
-
-def values(dtype: str, shape: tuple[int, ...]) -> numpy.ndarray:
-    """Values that are all different as far as the dtype goes, and none of which is 77."""
-    count = int(numpy.prod(shape))
-    flat = numpy.arange(count) % 70
-    return (flat % 2 if dtype == "bool" else flat).astype(dtype).reshape(shape)
-
-
-# A layout: its name, the shape to begin with, and what is done to the array then.
-LAYOUTS: tuple[tuple[str, tuple[int, ...], Callable[[Any], Any]], ...] = (
-    ("contiguous", (4, 6, 8), lambda x: x),
-    ("one axis", (13,), lambda x: x),
-    ("scalar", (), lambda x: x),
-    ("empty", (0, 3), lambda x: x),
-    ("transposed", (4, 6, 8), lambda x: x.swapaxes(0, 2)),
-    ("strided", (4, 6, 8), lambda x: x[::2, 1:, ::3]),
-)
-
-
-def layouts(name: str) -> Iterator[tuple[str, tuple[int, ...], Callable[[Any], Any]]]:
-    """The layouts that arrays of the framework can have."""
-    for layout, shape, change in LAYOUTS:
-        views = name in ("numpy", "cupy", "torch")
-        small = name == "pyclesperanto" and layout in ("scalar", "empty")
-        if not small and (views or layout not in ("transposed", "strided")):
-            yield layout, shape, change
-
-
-def has(name: str, dtype: str) -> bool:
-    """Return whether the framework's own functions keep the dtype."""
-    return name != "pyclesperanto" or dtype in COMMON
+def pair_of(source: End, target: End, device: str | None = None) -> Pair:
+    """The conversions from one end to another."""
+    start, end = (TABLES[name].at(place) for name, place in (source, target))
+    return Pair(end, start, end, device)
 
 
 def check_pair(source: End, target: End, device: str | None) -> int:
     """Convert every dtype and layout, with and without sharing."""
-    made = 0
-    for dtype in filter(functools.partial(has, source[0]), DTYPES):
-        for layout, shape, change in layouts(source[0]):
-            native = values(dtype, shape)
-            for copy in (None, True):
-                x = change(arrays.make(source[0], native, source[1]))
-                try:
-                    check_array(x, change(native), source, target, device, copy)
-                except arraybridge.DeviceUnavailableError:
-                    if arrays.stays(target[0], native, target[1]):
-                        raise
-                except arraybridge.MemoryConversionError:
-                    if refusal_is_wrong(target[0], dtype, layout):
-                        raise
-                except AssertionError as error:
-                    words = f"{dtype}, {layout}, copy={copy}: {error}"
-                    raise AssertionError(words) from error
-                made += 1
+    pair, made = pair_of(source, target, device), 0
+    for dtype in DTYPES:
+        try:
+            made += pair.convert_all(dtype)
+        except AssertionError as error:
+            raise AssertionError(f"{dtype}, {error}") from error
     return made
-
-
-def refusal_is_wrong(target: str, dtype: str, layout: str) -> bool:
-    """Return whether arrays of the target can have the dtype and the layout."""
-    return has(target, dtype) and not (target == "pyclesperanto" and layout in ("scalar", "empty"))
-
-
-def check_array(
-    x: Any, native: numpy.ndarray, source: End, target: End, device: str | None, copy: bool | None
-) -> None:
-    """Convert one array. Then write to the source, and see whether the result follows."""
-    with arraybridge.trace() as records:
-        y = arraybridge.convert(x, target[0], device=device, copy=copy)
-    assert arraybridge.detect_memory_type(y) == target[0], f"the result is a {type(y)}"
-    if target[0] != source[0] or copy:
-        place = arraybridge.explain(y, target[0]).device
-        assert place == target[1], f"the result is on {place}"
-    same(arrays.read(target[0], y), native)
-    if not native.size:
-        return
-    route = records[-1].route
-    shared = route in ("keep", "share")
-    assert not (copy and shared), f"copy=True took the route {route}"
-    first = (0,) * native.ndim
-    before = native[first]
-    if arrays.write(source[0], x):
-        arrays.finish(source[0], x)
-        follows = arrays.read_again(target[0], y)[first] != before
-        assert follows == shared, f"the route is {route}, and a write to the source " + (
-            "changed the result" if follows else "did not change the result"
-        )
-        return
-    ends = arrays.address(source[0], x), arrays.address(target[0], y)
-    if None not in ends:
-        assert (ends[0] == ends[1]) == shared, f"the route is {route}, the addresses are {ends}"
-
-
-def same(got: numpy.ndarray, expected: numpy.ndarray) -> None:
-    """Raise if two arrays differ in dtype, shape or a value."""
-    assert got.dtype == expected.dtype, f"the dtype is {got.dtype} instead of {expected.dtype}"
-    assert got.shape == expected.shape, f"the shape is {got.shape} instead of {expected.shape}"
-    wrong = numpy.count_nonzero(got != expected)
-    assert not wrong, f"{wrong} of {expected.size} values are wrong"
 
 
 def check_declared(name: str, sources: list[End]) -> int:
     """Call a declared function with the arrays of every framework."""
-    seen = []
-
-    def double(image: Any) -> Any:
-        seen.append(arraybridge.detect_memory_type(image))
-        return image + image
-
-    declared = getattr(arraybridge, name)(output_type="input")(double)
-    for source, place in sources:
-        result = declared(arrays.make(source, IMAGE, place))
-        assert seen.pop() == name, f"the function did not receive {name} arrays"
-        kind = arraybridge.detect_memory_type(result)
-        assert kind == source, f"{source} arrays became {kind} arrays"
-        same(arrays.read(source, result), IMAGE * 2)
+    for source in sources:
+        pair_of(source, (name, "")).check_declared()
     return len(sources)
 
 
@@ -214,7 +114,7 @@ def check_threads(ends: list[End], places: dict[str, list[str]]) -> int:
             for source in ends:
                 for target in ends:
                     x = arrays.make(source[0], image, source[1])
-                    device = device_of(target, places)
+                    device = arrays.device_of(target, places)
                     y = arraybridge.convert(x, target[0], device=device)
                     same(arrays.read(target[0], y), image)
         except BaseException as error:
@@ -279,39 +179,27 @@ def check_side_stream(source: End, target: End, device: str | None) -> int:
     return LONG_ROUNDS
 
 
-def gpus(places: dict[str, list[str]]) -> list[End]:
-    """The ends on a GPU. pyclesperanto's devices may be anything."""
-    return [
-        (name, place)
-        for name, found in places.items()
-        for place in found
-        if place != "host" and name != "pyclesperanto"
-    ]
-
-
 def checks(places: dict[str, list[str]]) -> Iterator[tuple[str, str, Check]]:
     """The checks for frameworks and their places: group, name and function."""
     ends = [(name, place) for name, found in places.items() for place in found]
-    for source in ends:
-        for target in ends:
-            device = device_of(target, places)
-            words = f"{' on '.join(source)} to {' on '.join(target)}"
-            yield "values and sharing", words, functools.partial(check_pair, source, target, device)
+
+    def pairs(sources: list[End]) -> Iterator[tuple[str, End, End, str | None]]:
+        for source in sources:
+            for target in ends:
+                words = f"{' on '.join(source)} to {' on '.join(target)}"
+                yield words, source, target, arrays.device_of(target, places)
+
+    for words, source, target, device in pairs(ends):
+        yield "values and sharing", words, partial(check_pair, source, target, device)
     for name in places:
-        yield "declared functions", name, functools.partial(check_declared, name, ends)
+        yield "declared functions", name, partial(check_declared, name, ends)
     for name, place in ends:
-        run = functools.partial(check_ladder, name, place)
-        yield "out of memory", f"{name} on {place}", run
-    yield "threads", "all pairs", functools.partial(check_threads, ends, places)
-    for source in gpus(places):
-        for target in ends:
-            device = device_of(target, places)
-            words = f"{' on '.join(source)} to {' on '.join(target)}"
-            run = functools.partial(check_order, source, target, device)
-            yield "work in progress", words, run
-            if source[0] in ("cupy", "torch"):
-                run = functools.partial(check_side_stream, source, target, device)
-                yield "side streams", words, run
+        yield "out of memory", f"{name} on {place}", partial(check_ladder, name, place)
+    yield "threads", "all pairs", partial(check_threads, ends, places)
+    for words, source, target, device in pairs(arrays.gpus(places)):
+        yield "work in progress", words, partial(check_order, source, target, device)
+        if source[0] in ("cupy", "torch"):
+            yield "side streams", words, partial(check_side_stream, source, target, device)
 
 
 def _load(over: list[str], report: Callable[..., None]) -> dict[str, list[str]]:
@@ -351,23 +239,16 @@ def _run(over: list[str], report: Callable[..., None]) -> None:
     # Retries collect garbage. Without the frameworks' own objects that takes milliseconds.
     gc.collect()
     gc.freeze()
-    for group, words, check in checks(places):
-        name = f"{group}: {words}"
-        if name in over:
-            continue
-        report(start=name)
-        start = time.perf_counter()
-        found: dict[str, Any] = {"status": "passed"}
-        try:
-            found["conversions"] = check()
-        except Exception as error:
-            found = {
-                "status": "failed",
-                "reason": f"{type(error).__name__}: {error}",
-                "traceback": traceback.format_exc(),
-            }
-        seconds = round(time.perf_counter() - start, 3)
-        report(name=name, group=group, seconds=seconds, **found)
+    run_each(map(_case, checks(places)), over, report)
+
+
+def _case(check: tuple[str, str, Check]) -> Case:
+    group, words, run = check
+    return (
+        f"{group}: {words}",
+        {"group": group},
+        lambda: {"status": "passed", "conversions": run()},
+    )
 
 
 if __name__ == "__main__":

@@ -8,15 +8,17 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import arraybridge
 import numpy
 
-from . import arrays
-from .capsule import dtype_of
-from .child import reporter
-from .tables import tables
+from .. import arrays
+from ..arrays import End
+from ..check.capsule import dtype_of
+from ..check.tables import tables
+from ..child import Case, reporter, run_each
 
 __all__ = ["measure"]
 
@@ -71,20 +73,15 @@ def _run(places: dict[str, list[str]], over: list[str], report: Callable[..., No
     for name in arrays.import_order(list(places)):
         arraybridge.convert(image_of(name)[:2, :2], name)
     ends = [(name, place) for name, found in places.items() for place in found]
-    for source, here in ends:
-        for target, there in ends:
-            name = f"{source} ({here}) -> {target} ({there})"
-            if name in over:
-                continue
-            report(start=name)
-            # Without an accelerator, what is measured is what happens by default.
-            device = there if len(places[target]) > 1 else None
-            try:
-                found = measure(source, here, target, there, device)
-            except Exception as error:
-                found = {"status": "failed", "reason": f"{type(error).__name__}: {error}"}
-            ends_of = {"source": source, "from": here, "target": target, "to": there}
-            report(name=name, **ends_of, **found)
+    run_each((_case(source, target, places) for source in ends for target in ends), over, report)
+
+
+def _case(source: End, target: End, places: dict[str, list[str]]) -> Case:
+    name = "{} ({}) -> {} ({})".format(*source, *target)
+    # Without an accelerator, what is measured is what happens by default.
+    device = arrays.device_of(target, places)
+    about = {"source": source[0], "from": source[1], "target": target[0], "to": target[1]}
+    return name, about, partial(measure, *source, *target, device)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,7 @@ A consumer would trust a false description, so ``check`` reads the structure its
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy
@@ -15,7 +14,6 @@ import numpy
 __all__ = ["Exported", "exported"]
 
 HOST = (1, 3, 11, 13)
-READ_ONLY = 1
 # The codes of DLPack and the prefix of the names that go with them; other codes are one dtype each.
 PREFIXES = {0: "int", 1: "uint", 2: "float", 5: "complex"}
 NAMES = {
@@ -40,6 +38,10 @@ class _Tensor(ctypes.Structure):
     ]
 
 
+class _Unversioned(ctypes.Structure):
+    _fields_ = [("tensor", _Tensor)]
+
+
 class _Versioned(ctypes.Structure):
     _fields_ = [
         ("version", ctypes.c_uint64),
@@ -55,15 +57,10 @@ def dtype_of(name: str) -> numpy.dtype:
     return numpy.dtype(getattr(ml_dtypes, name, name))
 
 
-@dataclass
-class Exported:
-    """The content of a capsule. ``values`` is a copy; None if the memory is not the host's."""
+class Exported(NamedTuple):
+    """The address in a capsule, and a copy of its values; None if the memory is not the host's."""
 
-    dtype: str
-    shape: tuple[int, ...]
-    device: tuple[int, int]
     address: int
-    read_only: bool | None
     values: numpy.ndarray | None
 
 
@@ -73,31 +70,23 @@ def exported(capsule: Any) -> Exported:
     name.restype, name.argtypes = ctypes.c_char_p, [ctypes.py_object]
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    address, read_only = pointer(capsule, name(capsule)), None
-    if name(capsule) == b"dltensor_versioned":
-        versioned = _Versioned.from_address(address)
-        tensor, read_only = versioned.tensor, bool(versioned.flags & READ_ONLY)
-    else:
-        tensor = _Tensor.from_address(address)
+    is_versioned = name(capsule) == b"dltensor_versioned"
+    address = pointer(capsule, name(capsule))
+    tensor = (_Versioned if is_versioned else _Unversioned).from_address(address).tensor
+    first = (tensor.data or 0) + tensor.byte_offset
+    return Exported(first, _values(tensor, first) if tensor.device_type in HOST else None)
+
+
+def _values(tensor: _Tensor, first: int) -> numpy.ndarray:
     dtype = NAMES.get((tensor.code, tensor.bits))
     dtype = dtype or f"{PREFIXES.get(tensor.code, f'code{tensor.code}_')}{tensor.bits}"
-    shape = tuple(tensor.shape[: tensor.ndim])
-    first = (tensor.data or 0) + tensor.byte_offset
-    device = (tensor.device_type, tensor.device_id)
-    values = _values(tensor, dtype, shape, first) if tensor.device_type in HOST else None
-    return Exported(dtype, shape, device, first, read_only, values)
-
-
-def _values(tensor: _Tensor, dtype: str, shape: tuple[int, ...], first: int) -> numpy.ndarray:
-    native = dtype_of(dtype)
+    native, shape = dtype_of(dtype), tuple(tensor.shape[: tensor.ndim])
     if 0 in shape or not shape:
         size = native.itemsize * (0 not in shape)
         return numpy.frombuffer(ctypes.string_at(first, size), native).reshape(shape).copy()
-    strides = (
-        [step * native.itemsize for step in tensor.strides[: tensor.ndim]]
-        if (tensor.strides)
-        else list(numpy.empty(shape, native).strides)
-    )
+    strides = list(numpy.empty(shape, native).strides)
+    if tensor.strides:
+        strides = [step * native.itemsize for step in tensor.strides[: tensor.ndim]]
     ends = [step * (size - 1) for step, size in zip(strides, shape, strict=True)]
     low, high = sum(min(end, 0) for end in ends), sum(max(end, 0) for end in ends)
     raw: Any = (ctypes.c_uint8 * (high - low + native.itemsize)).from_address(first + low)

@@ -9,11 +9,11 @@ from typing import Any
 
 from arraybridge import __version__
 
-from .checks import gpus
-from .child import run_cases
-from .page import selftest_page
-from .progress import progress
-from .terminal import show
+from ..arrays import gpus
+from ..child import run_cases
+from ..page import selftest_page
+from ..progress import progress
+from ..terminal import show
 
 __all__ = ["gather"]
 
@@ -31,7 +31,7 @@ def gather(silence: float = 120, show: bool = False) -> dict[str, Any]:
     missing: dict[str, str] = {}
     checks = []
     with progress("checks", show=show) as bar:
-        messages = list(run_cases("checks", silence=silence, bar=bar))
+        messages = list(run_cases("selftest.checks", silence=silence, bar=bar))
     for message in messages:
         if "framework" in message:
             name = message.pop("framework")

@@ -4,6 +4,7 @@
 """
 
 import gc
+import importlib
 import os
 import shutil
 
@@ -32,6 +33,24 @@ def pytest_report_header(config):
     if missing:
         lines.append("not tested: " + ", ".join(missing))
     return lines
+
+
+def framework(name, module):
+    """A fixture that imports a framework, or skips the test where the framework is missing."""
+
+    @pytest.fixture(scope="session")
+    def imported():
+        bridges.need(name)
+        return importlib.import_module(module)
+
+    return imported
+
+
+torch = framework("torch", "torch")
+jax = framework("jax", "jax")
+jnp = framework("jax", "jax.numpy")
+tf = framework("tensorflow", "tensorflow")
+cle = framework("pyclesperanto", "pyclesperanto")
 
 
 @pytest.fixture(scope="module")

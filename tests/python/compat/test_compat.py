@@ -42,8 +42,7 @@ def test_without_any_accelerator_a_gpu_id_means_the_host(target):
 
 
 @pytest.mark.filterwarnings("ignore::arraybridge.NoAcceleratorWarning")
-def test_a_conversion_without_a_gpu_id_has_no_mark_in_its_record():
-    bridges.need("torch")
+def test_a_conversion_without_a_gpu_id_has_no_mark_in_its_record(torch):
     assert "no accelerator" not in ab.explain(image(), "torch").via
 
 
@@ -94,8 +93,7 @@ def test_a_device_is_demanded():
             ab.torch(device=device)(lambda image: image)(image())
 
 
-def test_an_index_that_does_not_exist_is_an_error_if_there_are_accelerators():
-    bridges.need("pyclesperanto")
+def test_an_index_that_does_not_exist_is_an_error_if_there_are_accelerators(cle):
     with pytest.raises(DeviceUnavailableError, match="accelerator:0"):
         ab.convert_memory(image(), "numpy", "pyclesperanto", gpu_id=99)
     with pytest.raises(DeviceUnavailableError, match="accelerator:0"):
@@ -103,8 +101,7 @@ def test_an_index_that_does_not_exist_is_an_error_if_there_are_accelerators():
 
 
 @pytest.mark.parametrize("gpu_id", [-1, 2**70])
-def test_a_number_that_is_not_an_index_is_a_value_error_too(gpu_id):
-    bridges.need("torch")
+def test_a_number_that_is_not_an_index_is_a_value_error_too(torch, gpu_id):
     with pytest.raises(ValueError, match="not a device index") as caught:
         ab.convert_memory(image(), "numpy", "torch", gpu_id=gpu_id)
     assert isinstance(caught.value, InvalidDeviceError)
@@ -134,8 +131,7 @@ def test_decorators_prefer_the_device_of_gpu_id():
 
 
 @pytest.mark.filterwarnings("ignore::arraybridge.NoAcceleratorWarning")
-def test_memory_types_takes_a_gpu_id():
-    bridges.need("torch")
+def test_memory_types_takes_a_gpu_id(torch):
     f = ab.memory_types("torch", "numpy", gpu_id=0)(lambda image: image + 1)
     assert f(image()).tolist() == (image() + 1).tolist()
 
@@ -168,8 +164,7 @@ def test_clear_cuda_cache_retries_with_all_caches_cleared():
 # -- What a function receives ---------------------------------------------------------------------
 
 
-def test_a_function_always_receives_arrays_of_its_decorators_framework():
-    bridges.need("torch")
+def test_a_function_always_receives_arrays_of_its_decorators_framework(torch):
     seen = []
 
     def f(image):
@@ -188,8 +183,7 @@ def test_a_function_always_receives_arrays_of_its_decorators_framework():
     assert {g.execution_memory_type for g in (both, only_input, only_output)} == {"torch"}
 
 
-def test_memory_types_hands_the_function_its_input_type():
-    bridges.need("torch")
+def test_memory_types_hands_the_function_its_input_type(torch):
     seen = []
 
     @ab.memory_types("torch", "numpy")
@@ -299,8 +293,7 @@ def kinds(value):
         return value
 
 
-def test_arrays_in_dicts_and_dataclasses_go_in_converted():
-    bridges.need("torch")
+def test_arrays_in_dicts_and_dataclasses_go_in_converted(torch):
     seen = []
     f = ab.torch(lambda *args, **kwargs: seen.append(kinds([*args, kwargs])))
     by_name, pair = {"a": image(), "n": 3, "deep": [image()]}, Pair(image())
@@ -316,14 +309,12 @@ def test_arrays_in_dicts_and_dataclasses_go_in_converted():
     assert kinds(by_name["a"]) == kinds(pair.image) == "numpy"
 
 
-def test_arrays_limits_what_is_converted_in_dicts():
-    bridges.need("torch")
+def test_arrays_limits_what_is_converted_in_dicts(torch):
     f = ab.torch(arrays="a", output_type="numpy")(lambda a, b: {"seen": str(kinds([a, b]))})
     assert f({"x": image()}, {"x": image()}) == {"seen": "[{'x': 'torch'}, {'x': 'numpy'}]"}
 
 
-def test_arrays_in_results_that_are_dicts_and_dataclasses_come_back_converted():
-    bridges.need("torch")
+def test_arrays_in_results_that_are_dicts_and_dataclasses_come_back_converted(torch):
     f = ab.torch(output_type="numpy")
 
     def result(image):
@@ -336,7 +327,6 @@ def test_arrays_in_results_that_are_dicts_and_dataclasses_come_back_converted():
     assert type(pair) is Pair and kinds(pair.image) == "numpy" and pair.name == "pair"
     assert kinds(f(lambda image: [[image], (image, 2)])(image())) == [["numpy"], ["numpy", 2]]
     # On the fast way too, where the arguments fit.
-    import torch
 
     assert kinds(f(result)(torch.zeros(3)))["a"] == "numpy"
 
@@ -347,8 +337,7 @@ def test_the_first_array_of_a_dict_gets_the_dtype_of_the_lead():
     assert (halves["half"].dtype, halves["other"].dtype) == (np.uint8, np.float64)
 
 
-def test_arrays_in_subclasses_of_dict_are_converted_and_the_class_stays():
-    bridges.need("torch")
+def test_arrays_in_subclasses_of_dict_are_converted_and_the_class_stays(torch):
     given, seen = Mapping(x=image()), []
     f = ab.torch(output_type="numpy")
     result = f(lambda value: (seen.append((type(value), kinds(value))), value)[1])(given)

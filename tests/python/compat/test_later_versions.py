@@ -89,8 +89,7 @@ def test_devices_are_values():
 
 
 @pytest.mark.parametrize("spelling", ["positional", "keyword", "gpu_id"])
-def test_every_function_takes_a_device_or_an_index(spelling):
-    bridges.need("torch")
+def test_every_function_takes_a_device_or_an_index(torch, spelling):
     image = np.ones((2, 3, 4), "float32")
     ends = {"positional": ((ab.HOST,), {}), "keyword": ((), {"device": ab.HOST})}
     args, kwargs = ends.get(spelling, ((None,), {}))
@@ -101,8 +100,7 @@ def test_every_function_takes_a_device_or_an_index(spelling):
     assert doubled.tolist() == (image * 2).tolist()
 
 
-def test_a_device_that_does_not_exist_is_refused():
-    bridges.need("torch")
+def test_a_device_that_does_not_exist_is_refused(torch):
     for device in (ab.AcceleratorDevice(99), ab.NamedDevice("cpu0")):
         for place in ((device,), ()):
             with pytest.raises((ab.DeviceUnavailableError, ValueError)):
@@ -261,10 +259,7 @@ def test_a_declared_function_gets_a_payload_and_not_the_array_in_it():
     assert result.data.dtype == "uint16" and result.data.tolist() == [2, 4]
 
 
-def test_the_array_in_a_payload_is_converted():
-    bridges.need("torch")
-    import torch
-
+def test_the_array_in_a_payload_is_converted(torch):
     @ab.torch(output_type="numpy")
     def doubled(image):
         assert isinstance(image.data, torch.Tensor) and image.name == "cells"
@@ -429,8 +424,7 @@ def test_decorators_take_the_defaults_of_their_keywords():
 # -- Observers ------------------------------------------------------------------------------------
 
 
-def test_an_observer_gets_a_record_of_each_conversion_of_its_context():
-    bridges.need("torch")
+def test_an_observer_gets_a_record_of_each_conversion_of_its_context(torch):
     counters = ab.ConversionCounters()
     image = np.arange(6, dtype="float32")
     with counters.installed() as observer:
@@ -451,8 +445,7 @@ def test_an_observer_gets_a_record_of_each_conversion_of_its_context():
     assert "numpy host" in counters.format_table()
 
 
-def test_a_copied_context_has_the_observer():
-    bridges.need("torch")
+def test_a_copied_context_has_the_observer(torch):
     outer, inner = ab.ConversionCounters(), ab.ConversionCounters()
 
     def work():

@@ -31,9 +31,7 @@ def broken(x):
 # JAX
 
 
-def test_a_masked_result_is_refused_inside_jit_as_outside(jax):
-    import jax.numpy as jnp
-
+def test_a_masked_result_is_refused_inside_jit_as_outside(jnp, jax):
     masking = ab.jax_callback(lambda x: np.ma.masked_greater(np.asarray(x), 1), result=lambda x: x)
     swapped = ab.jax_callback(lambda x: np.asarray(x).astype(">f4"), result=lambda x: x)
     for wrap in (lambda f: f, jax.jit):
@@ -48,10 +46,7 @@ def test_a_handler_for_a_framework_that_nobody_knows_lists_the_names():
 
 
 @pytest.fixture
-def jax():
-    bridges.need("jax")
-    import jax
-
+def jax(jax):
     return jax
 
 
@@ -336,8 +331,7 @@ def test_the_error_of_a_traced_array_names_the_way_out(jax):
 
 
 @pytest.mark.parametrize("result", (None, "x", (), (lambda x: x,)))
-def test_what_says_nothing_of_the_result_is_refused(result):
-    bridges.need("jax")
+def test_what_says_nothing_of_the_result_is_refused(jax, result):
     with pytest.raises(TypeError, match=r"result= of cubed\(\)"):
         ab.jax_callback(cubed, result=result)
     inside = ab.jax_callback(cubed, result=lambda x: (2, 3))
@@ -349,10 +343,7 @@ def test_what_says_nothing_of_the_result_is_refused(result):
 
 
 @pytest.fixture
-def torch():
-    bridges.need("torch")
-    import torch
-
+def torch(torch):
     yield torch
     torch.compiler.reset()
 
@@ -578,10 +569,8 @@ def test_a_rust_function_is_an_operator(torch, ext):
 
 
 @pytest.fixture
-def cholesky():
+def cholesky(jax):
     """LAPACK's, as JAX itself registers it: of a matrix and its dimensions, with a status."""
-    bridges.need("jax")
-    import jax
     from jaxlib.cpu import _lapack
 
     _lapack.initialize()
@@ -615,9 +604,7 @@ def test_a_handler_of_xla_takes_and_gives_a_frameworks_arrays(cholesky, framewor
     assert int(ab.convert(call(-MATRIX, **UPPER)[1], "numpy")) == 1
 
 
-def test_a_handler_of_xla_is_called_inside_compiled_programs(cholesky):
-    import jax
-
+def test_a_handler_of_xla_is_called_inside_compiled_programs(jax, cholesky):
     handler, result = cholesky
     call = ab.as_function(handler, "jax", result=result)
     factor = jax.jit(lambda matrix: call(matrix + 0, **UPPER)[0] * 2)(MATRIX)
@@ -654,7 +641,6 @@ def test_a_mistake_about_a_handler_has_an_error_that_says_so(cholesky):
 
 
 @pytest.mark.parametrize("name", ["blur", "::blur", "mylib::"])
-def test_the_name_of_an_operator_needs_a_namespace(name):
-    bridges.need("torch")
+def test_the_name_of_an_operator_needs_a_namespace(torch, name):
     with pytest.raises(ValueError, match="has a namespace"):
         ab.torch_op(ab.numpy(lambda x: x), name, result=lambda x: x)

@@ -92,9 +92,7 @@ def test_keyword_functions_receive_every_other_keyword():
     assert f(image(), dtype_conversion="native", gain=2, slice_by_slice=False) == {"gain": 2}
 
 
-def test_memory_types_names_input_and_output():
-    bridges.need("torch")
-
+def test_memory_types_names_input_and_output(torch):
     def contract(result):
         return True
 
@@ -184,8 +182,7 @@ def test_a_call_without_arrays_is_a_plain_call():
     assert f() == ((), {}) and f(1, "two", three=[3]) == ((1, "two"), {"three": [3]})
 
 
-def test_the_callers_lists_do_not_change():
-    bridges.need("torch")
+def test_the_callers_lists_do_not_change(torch):
     Pair = collections.namedtuple("Pair", "left right")
     x = image()
 
@@ -214,9 +211,7 @@ def test_arguments_that_fit_are_the_same_objects(name):
     assert a is x and b is values and c is x
 
 
-def test_arrays_limits_what_is_converted_and_which_array_leads():
-    bridges.need("torch")
-
+def test_arrays_limits_what_is_converted_and_which_array_leads(torch):
     @ab.torch(arrays=("image",), output_type="input")
     def f(mask, image):
         assert kind(mask) == "numpy" and kind(image) == "torch"
@@ -226,9 +221,7 @@ def test_arrays_limits_what_is_converted_and_which_array_leads():
     assert kind(f(image=image(), mask=image())) == "numpy"
 
 
-def test_the_lead_is_the_first_array_of_the_signature():
-    bridges.need("torch")
-
+def test_the_lead_is_the_first_array_of_the_signature(torch):
     @ab.torch(output_type="input")
     def f(a, b):
         return a.to(b.dtype) + b
@@ -239,9 +232,7 @@ def test_the_lead_is_the_first_array_of_the_signature():
     assert kind(f(b=n, a=t)) == "torch"
 
 
-def test_methods_bind_to_their_object():
-    bridges.need("torch")
-
+def test_methods_bind_to_their_object(torch):
     class Filters:
         by = 2
 
@@ -282,9 +273,7 @@ def test_methods_bind_to_their_object():
     assert inspect.ismethod(filters.times) and inspect.isfunction(Filters.times)
 
 
-def test_an_object_that_is_an_array_itself_is_not_the_lead_of_its_methods():
-    bridges.need("torch")
-
+def test_an_object_that_is_an_array_itself_is_not_the_lead_of_its_methods(torch):
     class Stack(np.ndarray):
         @ab.torch(output_type="input")
         def add(self, image):
@@ -295,9 +284,7 @@ def test_an_object_that_is_an_array_itself_is_not_the_lead_of_its_methods():
     assert kind(image().view(Stack).add(x)) == "torch"
 
 
-def test_partials_and_nested_decorators_convert_once_for_each_declaration():
-    bridges.need("torch", "jax")
-
+def test_partials_and_nested_decorators_convert_once_for_each_declaration(torch, jax):
     @ab.torch(output_type="input")
     def shifted(image, by):
         return image + by
@@ -407,12 +394,7 @@ def test_what_input_dtype_loses_is_counted_whoever_brings_the_array(name, case):
                 f([given[1]], given[0])
 
 
-def test_integers_without_values_are_cast_to_an_input_dtype_uncounted():
-    bridges.need("torch", "jax", "tensorflow")
-    import jax
-    import tensorflow as tf
-    import torch
-
+def test_integers_without_values_are_cast_to_an_input_dtype_uncounted(torch, jax, tf):
     large = np.full((2, 2), 2**24 + 1, "int32")
     options = dict(input_dtype="float32", dtype_conversion="native")
     double = {name: decorator(name)(**options)(lambda x: x * 2) for name in HOSTED}
@@ -469,10 +451,7 @@ def test_input_dtype_rounds_and_clamps_what_is_traced_or_held_by_a_variable(how,
         assert np.asarray(result).tolist() == ab.convert(values, "numpy", dtype=dtype).tolist()
 
 
-def test_a_value_that_is_too_large_for_an_input_dtype_is_nan_whoever_brings_it():
-    bridges.need("torch")
-    import torch
-
+def test_a_value_that_is_too_large_for_an_input_dtype_is_nan_whoever_brings_it(torch):
     if not bridges.has_dtype("torch", "float8_e4m3fn"):
         pytest.skip("this torch does not exchange float8")
     f = ab.torch(input_dtype="float8_e4m3fn", dtype_conversion="native")(lambda image: image)
@@ -480,10 +459,7 @@ def test_a_value_that_is_too_large_for_an_input_dtype_is_nan_whoever_brings_it()
         assert torch.isnan(f(given).float()).all()
 
 
-def test_an_input_dtype_that_the_framework_lacks_is_refused_whoever_brings_the_array():
-    bridges.need("jax")
-    import jax
-
+def test_an_input_dtype_that_the_framework_lacks_is_refused_whoever_brings_the_array(jax):
     f = ab.jax(input_dtype="float64")(lambda image: image)
     for given in (image(), jax.numpy.ones(2), jax.numpy.ones(2, "int32")):
         with pytest.raises(ab.UnsupportedDtypeError, match="jax_enable_x64"):
@@ -492,10 +468,7 @@ def test_an_input_dtype_that_the_framework_lacks_is_refused_whoever_brings_the_a
         jax.jit(f)(jax.numpy.ones(2))
 
 
-def test_a_cast_that_keeps_a_gradient_is_recorded_and_can_be_refused():
-    bridges.need("torch")
-    import torch
-
+def test_a_cast_that_keeps_a_gradient_is_recorded_and_can_be_refused(torch):
     f = ab.torch(input_dtype="float64", dtype_conversion="native")(lambda image: image * 2)
     x = torch.ones(3, requires_grad=True)
     with ab.trace() as records:
@@ -547,8 +520,7 @@ def test_an_argument_gets_the_nearest_dtype_with_one_warning_per_call(name, dtyp
     assert narrowings(f, given)[0] == [text]
 
 
-def test_narrowing_can_be_refused():
-    bridges.need("jax")
+def test_narrowing_can_be_refused(jax):
     given = np.ones(3)
     strict = ab.jax(narrow="error")(lambda image: image)
     with pytest.raises(ab.UnsupportedDtypeError, match="float64"):
@@ -567,8 +539,7 @@ def test_narrowing_can_be_refused():
         ab.jax(narrow="maybe")
 
 
-def test_a_value_that_does_not_fit_the_nearest_dtype_is_an_error():
-    bridges.need("jax")
+def test_a_value_that_does_not_fit_the_nearest_dtype_is_an_error(jax):
     f = ab.jax(output_type="numpy")(lambda image: image)
     fits = np.array([-(2**31), 2**31 - 1])
     assert (narrowings(f, fits)[1] == fits).all()
@@ -584,8 +555,7 @@ def test_a_value_that_does_not_fit_the_nearest_dtype_is_an_error():
             f(given)
 
 
-def test_convert_memory_narrows_and_convert_does_not():
-    bridges.need("jax")
+def test_convert_memory_narrows_and_convert_does_not(jax):
     given = np.arange(3.0)
     assert str(narrowings(ab.convert_memory, given, "numpy", "jax")[1].dtype) == "float32"
     for strict in (ab.convert, ab.explain):
@@ -617,8 +587,7 @@ def test_copy_true_protects_the_caller():
         assert float(f(x)[0, 0]) == 1 and float(x[0, 0]) == 0
 
 
-def test_immutable_memory_is_copied_for_functions_that_write_in_place():
-    bridges.need("jax", "torch", "tensorflow")
+def test_immutable_memory_is_copied_for_functions_that_write_in_place(jax, torch, tf):
     for source in ("jax", "tensorflow"):
         for target in ("numpy", "torch"):
 
@@ -634,15 +603,12 @@ def test_immutable_memory_is_copied_for_functions_that_write_in_place():
             assert records[0].route == "copy" and "never change" in records[0].why, records[0]
 
 
-def test_copy_false_raises_where_memory_cannot_be_shared():
-    bridges.need("torch", "pyclesperanto")
+def test_copy_false_raises_where_memory_cannot_be_shared(torch, cle):
     with pytest.raises(ab.CopyRequiredError):
         ab.pyclesperanto(copy=False)(lambda image: image)(image())
 
 
-def test_a_missing_device_is_named():
-    bridges.need("torch")
-
+def test_a_missing_device_is_named(torch):
     @ab.torch(device="cuda:17")
     def f(image):
         return image
@@ -671,9 +637,7 @@ def test_a_contract_that_returns_false_is_a_value_error():
     assert len(list(steps(image()))) == 1
 
 
-def test_every_array_of_a_result_comes_back_as_the_output_type():
-    bridges.need("torch", "jax")
-
+def test_every_array_of_a_result_comes_back_as_the_output_type(torch, jax):
     @ab.torch(output_type="numpy")
     def f(image):
         return [image, image.sum(), "label", None]
@@ -684,8 +648,7 @@ def test_every_array_of_a_result_comes_back_as_the_output_type():
     assert ab.torch(lambda image: None)(image()) is None
 
 
-def test_the_arrays_of_a_result_are_converted_at_any_depth_of_lists_tuples_and_dicts():
-    bridges.need("torch")
+def test_the_arrays_of_a_result_are_converted_at_any_depth_of_lists_tuples_and_dicts(torch):
     pair = collections.namedtuple("Pair", "image found")
 
     @ab.torch(output_type="numpy")
@@ -720,10 +683,9 @@ def test_a_scalar_of_numpy_becomes_an_array_of_another_output_type(name):
     assert [kind(each) for each in sums] == [name] * 2
 
 
-def test_a_scalar_of_numpy_stays_where_no_other_output_type_is_declared_or_has_arrays_like_it():
-    bridges.need("torch", "pyclesperanto")
-    import torch
-
+def test_a_scalar_of_numpy_stays_where_no_other_output_type_is_declared_or_has_arrays_like_it(
+    torch, cle
+):
     for declare, argument in (
         (ab.numpy, image()),
         (ab.numpy(output_type="input"), torch.ones(2)),
@@ -744,10 +706,7 @@ def test_a_result_that_contains_itself_is_a_type_error():
         ab.numpy(endless)(image())
 
 
-def test_named_tuples_written_in_c_are_tuples():
-    bridges.need("torch")
-    import torch
-
+def test_named_tuples_written_in_c_are_tuples(torch):
     most = ab.torch(output_type="numpy")(lambda image: torch.max(image, dim=0))
     for found in (most(image()), most(np.stack([image()] * 2), slice_by_slice=True)):
         assert type(found) is torch.return_types.max
@@ -773,8 +732,7 @@ def test_a_declaration_can_say_slice_by_slice():
         ab.numpy(slice_by_slice="yes")
 
 
-def test_slice_by_slice_calls_for_each_slice_of_the_lead():
-    bridges.need("torch")
+def test_slice_by_slice_calls_for_each_slice_of_the_lead(torch):
     shapes = []
 
     @ab.torch(sliced="mask")
@@ -802,8 +760,7 @@ def test_one_number_per_slice_keeps_its_dtype_as_a_single_number_does(name):
     assert found.dtype == "float32" and found.tolist() == [0.25, 15.25]
 
 
-def test_every_array_of_the_results_of_slices_is_converted_to_the_output_type():
-    bridges.need("torch")
+def test_every_array_of_the_results_of_slices_is_converted_to_the_output_type(torch):
     stack = np.arange(24, dtype="uint8").reshape(2, 3, 4)
 
     def f(image, wrap):
@@ -850,14 +807,12 @@ def test_a_callable_that_is_not_a_function_pickles_with_its_options():
     assert (again(image()) == image() + 1).all()
 
 
-def test_decorators_pickle():
-    bridges.need("torch")
+def test_decorators_pickle(torch):
     twice = pickle.loads(pickle.dumps(ab.torch(output_type="numpy")))
     assert kind(twice(lambda image: image * 2)(image())) == "numpy"
 
 
-def test_worker_processes_and_threads_call_it():
-    bridges.need("torch")
+def test_worker_processes_and_threads_call_it(torch):
     images = [image() + i for i in range(8)]
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         for x, y in zip(images, pool.map(declared_module.torch_doubled, images), strict=True):
@@ -892,9 +847,7 @@ def test_coroutine_functions_are_recognized_as_such():
     assert not inspect.iscoroutinefunction(ab.numpy(lambda image: image))
 
 
-def test_a_coroutine_converts_its_arguments_and_its_result():
-    bridges.need("torch")
-
+def test_a_coroutine_converts_its_arguments_and_its_result(torch):
     @ab.torch(output_type="input")
     async def f(image):
         await asyncio.sleep(0)
@@ -946,8 +899,7 @@ def test_an_exception_inside_a_coroutine_is_raised_at_the_await():
     asyncio.run(main())
 
 
-def test_a_generator_converts_what_it_yields_and_takes_what_is_sent():
-    bridges.need("torch")
+def test_a_generator_converts_what_it_yields_and_takes_what_is_sent(torch):
     closed = []
 
     @ab.torch(output_type="input")
@@ -976,10 +928,7 @@ def test_a_generator_converts_what_it_yields_and_takes_what_is_sent():
     assert len(closed) == 2
 
 
-def test_what_a_generator_is_sent_is_converted_as_an_argument_is():
-    bridges.need("torch")
-    import torch
-
+def test_what_a_generator_is_sent_is_converted_as_an_argument_is(torch):
     @ab.numpy
     def f(image):
         got = None
@@ -1011,10 +960,7 @@ def test_what_a_generator_is_sent_is_converted_as_an_argument_is():
     asyncio.run(main())
 
 
-def test_what_an_event_loop_sends_to_a_coroutine_is_passed_on():
-    bridges.need("torch")
-    import torch
-
+def test_what_an_event_loop_sends_to_a_coroutine_is_passed_on(torch):
     class Sent:
         def __await__(self):
             return (yield)
@@ -1030,8 +976,7 @@ def test_what_an_event_loop_sends_to_a_coroutine_is_passed_on():
     assert stop.value.value == "torch"
 
 
-def test_an_asynchronous_generator_converts_what_it_yields():
-    bridges.need("torch")
+def test_an_asynchronous_generator_converts_what_it_yields(torch):
     closed = []
 
     @ab.torch(output_type="input")
@@ -1057,11 +1002,7 @@ def test_an_asynchronous_generator_converts_what_it_yields():
 # Transformations
 
 
-def test_jax_transformations_go_through():
-    bridges.need("jax")
-    import jax
-    import jax.numpy as jnp
-
+def test_jax_transformations_go_through(jax, jnp):
     @ab.jax
     def f(image):
         return (image**2).sum()
@@ -1074,10 +1015,7 @@ def test_jax_transformations_go_through():
     assert float(jax.eval_shape(f, x).dtype.itemsize) == 4
 
 
-def test_a_tensorflow_graph_goes_through():
-    bridges.need("tensorflow")
-    import tensorflow as tf
-
+def test_a_tensorflow_graph_goes_through(tf):
     @ab.tensorflow
     def f(image):
         return image * 2 + 1
@@ -1090,10 +1028,7 @@ def test_a_tensorflow_graph_goes_through():
     assert (tape.gradient(y, variable).numpy() == 2).all()
 
 
-def test_a_tensorflow_graph_translates_the_conditions_of_a_declared_function():
-    bridges.need("tensorflow")
-    import tensorflow as tf
-
+def test_a_tensorflow_graph_translates_the_conditions_of_a_declared_function(tf):
     def f(image):
         if tf.reduce_sum(image) > 3:
             return image
@@ -1125,10 +1060,7 @@ def test_a_tensorflow_graph_translates_the_conditions_of_a_declared_function():
         assert not is_translated(lambda g: g, each)
 
 
-def test_torch_gradients_go_through():
-    bridges.need("torch")
-    import torch
-
+def test_torch_gradients_go_through(torch):
     @ab.torch
     def f(image):
         return (image**2).sum()
@@ -1138,8 +1070,7 @@ def test_torch_gradients_go_through():
     assert torch.equal(x.grad, 2 * x.detach())
 
 
-def test_torch_function_transformations_go_through():
-    bridges.need("torch")
+def test_torch_function_transformations_go_through(torch):
     # In a process without TensorFlow: torch.func loads Triton, whose LLVM collides with it.
     bridges.survives(
         """
@@ -1156,18 +1087,14 @@ def test_torch_function_transformations_go_through():
     )
 
 
-def test_torch_input_dtype_keeps_the_gradient():
-    bridges.need("torch")
-    import torch
-
+def test_torch_input_dtype_keeps_the_gradient(torch):
     f = ab.torch(input_dtype="float64", dtype_conversion="native")(lambda x: (x**2).sum())
     x = torch.arange(3.0).requires_grad_()
     f(x).backward()
     assert torch.equal(x.grad, 2 * x.detach())
 
 
-def test_a_data_loader_worker_calls_it():
-    bridges.need("torch")
+def test_a_data_loader_worker_calls_it(torch):
     bridges.survives(
         """
         import sys
@@ -1182,11 +1109,7 @@ def test_a_data_loader_worker_calls_it():
     )
 
 
-def test_jax_results_do_not_see_later_writes_to_shared_memory():
-    bridges.need("jax", "torch")
-    import jax
-    import torch
-
+def test_jax_results_do_not_see_later_writes_to_shared_memory(jax, torch):
     @ab.jax
     def f(image):
         for _ in range(60):
@@ -1237,9 +1160,7 @@ def test_jax_results_do_not_see_later_writes_to_shared_memory():
 # Re-entry
 
 
-def test_declared_functions_call_each_other_across_frameworks():
-    bridges.need("torch", "jax", "tensorflow")
-
+def test_declared_functions_call_each_other_across_frameworks(torch, jax, tf):
     @ab.torch(output_type="input")
     def down(image, depth):
         return image if depth == 0 else across(image, depth - 1) + 1
@@ -1255,8 +1176,7 @@ def test_declared_functions_call_each_other_across_frameworks():
     assert (down(image(), 6) == image() + 6).all()
 
 
-def test_threads_do_not_disturb_each_other():
-    bridges.need("torch")
+def test_threads_do_not_disturb_each_other(torch):
     failures = []
 
     @ab.torch(output_type="input")
@@ -1274,9 +1194,7 @@ def test_threads_do_not_disturb_each_other():
     assert not failures
 
 
-def test_pyclesperanto_functions_take_any_array():
-    bridges.need("pyclesperanto", "torch")
-
+def test_pyclesperanto_functions_take_any_array(cle, torch):
     @ab.pyclesperanto(output_type="input")
     def f(image):
         import pyclesperanto as cle
@@ -1288,9 +1206,7 @@ def test_pyclesperanto_functions_take_any_array():
         assert kind(result) == source and tuple(result.shape) == (8, 8)
 
 
-def test_lists_and_tuples_by_name_are_converted_in_their_order():
-    bridges.need("torch")
-
+def test_lists_and_tuples_by_name_are_converted_in_their_order(torch):
     @ab.torch(dtype_conversion="native")
     def f(first, *rest, images, pair):
         return [float(x[0, 0]) for x in (first, *rest, *images, *pair)]
@@ -1300,8 +1216,7 @@ def test_lists_and_tuples_by_name_are_converted_in_their_order():
     assert f(x[0], pair=(x[1], x[2]), images=[]) == [0.0, 1.0, 2.0]
 
 
-def test_no_reference_is_lost_or_kept():
-    bridges.need("torch")
+def test_no_reference_is_lost_or_kept(torch):
     import sys
 
     @ab.torch
@@ -1324,9 +1239,7 @@ def test_no_reference_is_lost_or_kept():
     assert after == before
 
 
-def test_an_upload_of_an_immutable_array_is_recorded_as_an_upload():
-    bridges.need("jax", "pyclesperanto")
-
+def test_an_upload_of_an_immutable_array_is_recorded_as_an_upload(jax, cle):
     @ab.pyclesperanto
     def same(image):
         return image

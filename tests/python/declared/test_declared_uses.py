@@ -32,11 +32,6 @@ def kind(array):
     return ab.detect_memory_type(array)
 
 
-@pytest.fixture(autouse=True)
-def torch():
-    bridges.need("torch")
-
-
 def test_a_callable_object_is_of_the_kind_of_its_call_method():
     class Coroutine:
         async def __call__(self, image):
@@ -190,9 +185,7 @@ def test_what_cannot_be_called_cannot_be_declared(thing):
         ab.torch(thing)
 
 
-def test_declarations_nest():
-    bridges.need("jax")
-
+def test_declarations_nest(jax):
     @ab.torch
     @ab.jax
     def f(image):
@@ -454,9 +447,7 @@ def test_arrays_that_are_sliced_together_have_one_length(rows):
         lambda image: (image, 1)[: 2 - int(image.sum() > 20)],
     ],
 )
-def test_results_whose_lengths_do_not_add_up_end_the_split(result):
-    import torch
-
+def test_results_whose_lengths_do_not_add_up_end_the_split(torch, result):
     @ab.torch(split_axis=0, dtype_conversion="native")
     def f(image):
         if len(image) > 2:

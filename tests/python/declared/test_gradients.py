@@ -110,10 +110,8 @@ def real(caller, x):
     return x.real
 
 
-def test_a_gradient_is_that_of_finite_differences():
+def test_a_gradient_is_that_of_finite_differences(jax, torch):
     need("torch", "jax")
-    import jax
-    import torch
 
     @ab.jax(differentiable=True)
     def f(x, y):
@@ -154,9 +152,8 @@ def test_a_gradient_has_a_gradient(caller, name):
     np.testing.assert_allclose(host(second), 6 * X, rtol=1e-5)
 
 
-def test_transformations_of_torch_go_through():
+def test_transformations_of_torch_go_through(torch):
     need("torch", "jax")
-    import torch
 
     cube = ab.jax(differentiable=True)(lambda x: x * x * x)
     x = torch.tensor(X, dtype=torch.float32)
@@ -173,9 +170,8 @@ def test_transformations_of_torch_go_through():
 
 @pytest.mark.filterwarnings("ignore::arraybridge.NarrowedDtypeWarning")
 @pytest.mark.parametrize("name", ("jax", "tensorflow"))
-def test_tangents_of_torch_are_pushed_forward(name):
+def test_tangents_of_torch_are_pushed_forward(torch, name):
     need("torch", name)
-    import torch
 
     f = getattr(ab, name)(differentiable=True)(lambda x, k, y: (x * x * x * y, k + 1, y * 2))
     x, y = torch.tensor(X, dtype=torch.float32), torch.tensor(X + 3, dtype=torch.float32)
@@ -211,9 +207,8 @@ def test_tangents_of_torch_are_pushed_forward(name):
 
 
 @pytest.mark.parametrize("name", ("torch", "tensorflow"))
-def test_transformations_of_jax_go_through(name):
+def test_transformations_of_jax_go_through(jax, name):
     need("jax", name)
-    import jax
 
     cube = getattr(ab, name)(differentiable=True)(lambda x: x * x * x)
     x = jax.numpy.asarray(X, "float32")
@@ -233,10 +228,9 @@ def test_transformations_of_jax_go_through(name):
         jax.jvp(cube, (x,), (x,))
 
 
-def test_control_flow_of_jax_goes_through():
+def test_control_flow_of_jax_goes_through(jax):
     """JAX traces the function twice there, and compares what it returns."""
     need("jax", "torch")
-    import jax
 
     cube = ab.torch(differentiable=True)(lambda x: {"a": (x * x * x).sum()})
     x = jax.numpy.asarray(X[0], "float32")
@@ -280,10 +274,8 @@ def test_graphs_of_tensorflow_go_through(name, recwarn):
     np.testing.assert_allclose(host(tape.gradient(result, variable)), 3 * X**2, rtol=1e-5)
 
 
-def test_a_compiled_function_of_jax_is_compiled_once():
+def test_a_compiled_function_of_jax_is_compiled_once(jax, torch):
     need("torch", "jax")
-    import jax
-    import torch
     from arraybridge import _gradients
 
     programs = [_gradients._jax_linearized(), _gradients._jax_pulled()]
@@ -303,9 +295,8 @@ def test_a_compiled_function_of_jax_is_compiled_once():
 
 
 @pytest.mark.parametrize("name", ("jax", "tensorflow"))
-def test_what_came_back_is_the_callers_to_write_to(name):
+def test_what_came_back_is_the_callers_to_write_to(torch, name):
     need("torch", name)
-    import torch
 
     constant = bridges.make(name, np.full(64, 5, "float32"))
 
@@ -326,9 +317,8 @@ def test_what_came_back_is_the_callers_to_write_to(name):
     assert (y.grad == 1).all()
 
 
-def test_an_argument_that_changed_before_the_derivative_is_an_error_of_torch():
+def test_an_argument_that_changed_before_the_derivative_is_an_error_of_torch(torch):
     need("torch", "jax")
-    import torch
 
     x = torch.ones(64, requires_grad=True)
     y = x * 1
@@ -339,9 +329,8 @@ def test_an_argument_that_changed_before_the_derivative_is_an_error_of_torch():
         result.sum().backward()
 
 
-def test_results_are_of_the_callers_framework_without_a_gradient_too():
+def test_results_are_of_the_callers_framework_without_a_gradient_too(torch):
     need("torch", "jax")
-    import torch
 
     half = ab.jax(differentiable=True)(lambda x, n=2: (x / n, x > n))
     x = torch.tensor(X, dtype=torch.float32)
@@ -356,9 +345,8 @@ def test_results_are_of_the_callers_framework_without_a_gradient_too():
 
 
 @pytest.mark.filterwarnings("ignore::arraybridge.NarrowedDtypeWarning")
-def test_integers_have_no_gradient_and_say_nothing_of_it(recwarn):
+def test_integers_have_no_gradient_and_say_nothing_of_it(torch, recwarn):
     need("torch", "jax")
-    import torch
 
     @ab.jax(differentiable=True)
     def picked(x, index, table, word):
@@ -371,10 +359,8 @@ def test_integers_have_no_gradient_and_say_nothing_of_it(recwarn):
     assert not [each for each in recwarn if each.category is ab.GradientDetachedWarning]
 
 
-def test_parameters_that_a_function_refers_to_are_constants():
+def test_parameters_that_a_function_refers_to_are_constants(jax, torch):
     need("torch", "jax")
-    import jax
-    import torch
 
     layer = torch.nn.Linear(3, 1)
     f = ab.torch(differentiable=True)(lambda x: layer(x).square().sum())
@@ -389,10 +375,8 @@ def test_parameters_that_a_function_refers_to_are_constants():
 # Mistakes
 
 
-def test_what_cannot_be_differentiated_is_an_error_that_names_the_way_out():
+def test_what_cannot_be_differentiated_is_an_error_that_names_the_way_out(jax, torch):
     need("torch", "jax", "tensorflow")
-    import jax
-    import torch
 
     cube = ab.tensorflow(differentiable=True)(lambda x, y: x * y)
     x = torch.ones(3, requires_grad=True)
@@ -453,9 +437,8 @@ def test_a_framework_without_gradients_needs_a_derivative_by_hand():
             yield x
 
 
-def test_the_warning_of_a_detached_gradient_names_the_option():
+def test_the_warning_of_a_detached_gradient_names_the_option(torch):
     need("torch")
-    import torch
 
     with pytest.warns(ab.GradientDetachedWarning, match="differentiable=True"):
         ab.convert(torch.ones(3, requires_grad=True), "numpy")
@@ -485,9 +468,8 @@ def test_a_derivative_by_hand_is_that_of_the_function(caller, name):
     np.testing.assert_allclose(host(found), 2 * X, rtol=1e-5)
 
 
-def test_a_derivative_by_hand_needs_a_description_where_a_program_is_compiled():
+def test_a_derivative_by_hand_needs_a_description_where_a_program_is_compiled(jax):
     need("jax")
-    import jax
 
     x = jax.numpy.asarray(X, "float32")
     with pytest.raises(ab.UnsupportedArrayError, match="pass result= to defvjp"):
@@ -501,9 +483,8 @@ def test_a_derivative_by_hand_needs_a_description_where_a_program_is_compiled():
         jax.block_until_ready(jax.jit(wrong)(x))
 
 
-def test_a_derivative_by_hand_has_no_derivative():
+def test_a_derivative_by_hand_has_no_derivative(torch):
     need("torch")
-    import torch
 
     x = torch.tensor(X, dtype=torch.float32, requires_grad=True)
     (first,) = torch.autograd.grad(by_hand("numpy")(x).sum(), x, create_graph=True)
@@ -519,9 +500,8 @@ def test_a_derivative_by_hand_has_no_derivative():
         (None, lambda kept, g: g[0], r"gradient of shape \(3,\) for an argument of shape \(2, 3\)"),
     ),
 )
-def test_a_wrong_derivative_by_hand_is_an_error_that_says_so(forward, backward, words):
+def test_a_wrong_derivative_by_hand_is_an_error_that_says_so(torch, forward, backward, words):
     need("torch")
-    import torch
 
     f = ab.numpy(output_type="input")(lambda x: x)
     f.defvjp(forward or (lambda x: (x, None)), backward or (lambda kept, g: g))
@@ -530,10 +510,8 @@ def test_a_wrong_derivative_by_hand_is_an_error_that_says_so(forward, backward, 
         f(x).sum().backward()
 
 
-def test_a_method_and_a_rust_function_have_a_derivative_by_hand(ext):
+def test_a_method_and_a_rust_function_have_a_derivative_by_hand(jax, torch, ext):
     need("torch", "jax")
-    import jax
-    import torch
 
     class Filter:
         @ab.numpy(output_type="input")
@@ -558,10 +536,9 @@ def test_a_method_and_a_rust_function_have_a_derivative_by_hand(ext):
     assert (jax.grad(lambda images: mean(images).sum())(given)[1] == 0.5).all()
 
 
-def test_a_derivative_by_hand_survives_pickling():
+def test_a_derivative_by_hand_survives_pickling(torch):
     need("torch")
     import cloudpickle
-    import torch
 
     f = cloudpickle.loads(cloudpickle.dumps(by_hand("numpy")))
     x = torch.tensor(X, requires_grad=True)
@@ -569,9 +546,8 @@ def test_a_derivative_by_hand_survives_pickling():
     np.testing.assert_allclose(host(x.grad), 2 * X)
 
 
-def test_nothing_is_left_of_a_training_step():
+def test_nothing_is_left_of_a_training_step(torch):
     need("torch", "jax")
-    import torch
 
     f = ab.jax(differentiable=True)(lambda x: (x * x).sum())
     x = torch.ones(64, requires_grad=True)
@@ -592,9 +568,8 @@ def test_nothing_is_left_of_a_training_step():
     assert len(gc.get_objects()) - before < 100
 
 
-def test_gradients_by_hand_of_keywords_and_of_another_dtype():
+def test_gradients_by_hand_of_keywords_and_of_another_dtype(torch):
     need("torch")
-    import torch
 
     @ab.numpy(output_type="input")
     def product(x, m):
@@ -612,9 +587,8 @@ def test_gradients_by_hand_of_keywords_and_of_another_dtype():
     assert x.grad.dtype == m.grad.dtype == torch.float32
 
 
-def test_integers_beside_a_gradient_are_narrowed():
+def test_integers_beside_a_gradient_are_narrowed(torch):
     need("torch", "jax")
-    import torch
 
     taken = ab.jax(differentiable=True)(lambda x, index: x[index])
     x = torch.ones(3, requires_grad=True)
@@ -623,9 +597,8 @@ def test_integers_beside_a_gradient_are_narrowed():
     assert x.grad.tolist() == [1, 1, 0]
 
 
-def test_out_does_not_go_with_a_gradient():
+def test_out_does_not_go_with_a_gradient(torch):
     need("torch")
-    import torch
 
     double = ab.numpy(lambda x: x * 2, tiles=(2,), output_type="input")
     double.defvjp(lambda x: (x * 2, None), lambda saved, gradient: (gradient * 2,))
@@ -638,12 +611,10 @@ def test_the_first_device_is_an_option():
         ab.torch(differentiable=True, device=0)(lambda x: x)
 
 
-def test_an_error_names_the_argument_whatever_the_order_of_the_keywords():
+def test_an_error_names_the_argument_whatever_the_order_of_the_keywords(jax, torch):
     """JAX and TensorFlow flatten dictionaries by their sorted keys, torch in their own order."""
     need("torch", "jax", "tensorflow")
-    import jax
     import tensorflow
-    import torch
 
     def product(image, *others, z, a):
         return image * z * a
@@ -669,9 +640,8 @@ def test_an_error_names_the_argument_whatever_the_order_of_the_keywords():
             jax.grad(lambda x, given=given: h(x, x, **given).sum())(x)
 
 
-def test_an_error_of_the_function_is_its_own_where_shapes_are_found_out(caplog):
+def test_an_error_of_the_function_is_its_own_where_shapes_are_found_out(jax, caplog):
     need("torch", "jax")
-    import jax
 
     wrong = ab.torch(differentiable=True)(lambda x: x @ x.new_ones(5, 2))
     with pytest.raises(RuntimeError, match=r"\[2, 3\] X \[5, 2\]|2x3 and 5x2") as info:
@@ -683,9 +653,8 @@ def test_an_error_of_the_function_is_its_own_where_shapes_are_found_out(caplog):
             jax.jit(ab.torch(differentiable=True)(depends))(jax.numpy.ones(3))
 
 
-def test_a_derivative_by_hand_calls_the_function_in_tiles_if_it_calls_the_function():
+def test_a_derivative_by_hand_calls_the_function_in_tiles_if_it_calls_the_function(torch):
     need("torch")
-    import torch
 
     seen = []
 
@@ -763,9 +732,8 @@ def ended(call):
     return [w for w in caught if issubclass(w.category, ab.GradientDetachedWarning)]
 
 
-def test_a_function_warns_where_a_tape_or_an_accumulator_loses_the_gradient():
+def test_a_function_warns_where_a_tape_or_an_accumulator_loses_the_gradient(tf):
     need("tensorflow")
-    import tensorflow as tf
 
     halved = ab.numpy(output_type="input")(lambda image: image / 2)
     x, other, variable = tf.constant([1.0, 2.0]), tf.constant([1.0, 2.0]), tf.Variable([1.0])
@@ -782,9 +750,8 @@ def test_a_function_warns_where_a_tape_or_an_accumulator_loses_the_gradient():
     assert not ended(lambda: halved(x))
 
 
-def test_a_function_warns_where_forward_mode_loses_the_tangent():
+def test_a_function_warns_where_forward_mode_loses_the_tangent(torch):
     need("torch")
-    import torch
     from torch.autograd import forward_ad
 
     halved = ab.numpy(output_type="input")(lambda image: image / 2)

@@ -68,8 +68,7 @@ def test_static_and_class_methods_bind_as_before():
 
 
 @pytest.mark.parametrize("call", ["f(a)", "f(a, 2)", "f(image=a, by=2)", "f(*[a], **{'by': 2})"])
-def test_every_way_to_call_it_goes_through_the_declaration(call):
-    bridges.need("torch")
+def test_every_way_to_call_it_goes_through_the_declaration(torch, call):
     seen = []
 
     @ab.torch(output_type="numpy")
@@ -317,8 +316,7 @@ def test_a_function_that_numba_compiles_can_be_declared():
     assert (f(VALUES) == VALUES * 2).all()
 
 
-def test_torch_compiles_around_it():
-    bridges.need("torch")
+def test_torch_compiles_around_it(torch):
     # Dynamo cannot be imported after TensorFlow.
     code = """
         import torch, arraybridge as ab
@@ -332,10 +330,7 @@ def test_torch_compiles_around_it():
     bridges.survives(code)
 
 
-def test_tensorflow_traces_it_with_its_declaration(caplog):
-    bridges.need("tensorflow")
-    import tensorflow as tf
-
+def test_tensorflow_traces_it_with_its_declaration(tf, caplog):
     kinds = []
 
     @ab.tensorflow(output_type="tensorflow", input_dtype="float32")

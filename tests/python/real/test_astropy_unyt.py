@@ -1,7 +1,6 @@
 """Arrays with masks and units: they are kept or refused, and never lose them in silence."""
 
 import arraybridge as ab
-import bridges
 import numpy as np
 import pytest
 
@@ -63,8 +62,7 @@ UNITS = {
 
 @pytest.mark.parametrize(("make", "is_kept"), UNITS.values(), ids=UNITS)
 @pytest.mark.parametrize("dtype", ("float32", "float64"))
-def test_a_unit_is_kept_or_refused_whatever_the_dtype(make, is_kept, dtype):
-    bridges.need("torch")
+def test_a_unit_is_kept_or_refused_whatever_the_dtype(torch, make, is_kept, dtype):
     length = make(np.ones((2, 3), dtype))
     # The result is a float64 for both dtypes.
     result = ab.numpy(lambda x: x * np.float64(2) + 0 * x.astype("float64"))(length)
@@ -84,7 +82,6 @@ def test_a_unit_is_kept_or_refused_whatever_the_dtype(make, is_kept, dtype):
     assert (out == length).all()
 
 
-def test_what_has_no_dimension_is_a_number():
-    bridges.need("torch")
+def test_what_has_no_dimension_is_a_number(torch):
     for data in (ONES * u.dimensionless_unscaled, unyt.unyt_array(ONES, "dimensionless")):
         assert ab.convert(data, "torch").sum() == 6

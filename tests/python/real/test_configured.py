@@ -82,8 +82,7 @@ def test_copies_are_made_or_forbidden():
     assert ab.convert(floats, "numpy", dtype="float32").dtype == "float32"
 
 
-def test_narrowing_is_refused():
-    bridges.need("jax")
+def test_narrowing_is_refused(jax):
     ab.configure(narrow="error")
     with bridges.x64(False), pytest.raises(ab.UnsupportedDtypeError):
         ab.convert_memory(np.arange(3), "numpy", "jax")

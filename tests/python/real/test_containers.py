@@ -5,7 +5,6 @@ import functools
 import types
 
 import arraybridge as ab
-import bridges
 import numpy as np
 import pytest
 
@@ -71,8 +70,7 @@ def test_items_and_attributes_of_a_model_output_are_the_same_arrays():
     assert made["logits"] is ONES
 
 
-def test_the_same_array_twice_stays_the_same_array():
-    bridges.need("torch")
+def test_the_same_array_twice_stays_the_same_array(torch):
     frame = pytest.importorskip("pandas").DataFrame(ONES)
 
     @ab.torch(dtype_conversion="native")

@@ -3,7 +3,6 @@
 import warnings
 
 import arraybridge as ab
-import bridges
 import numpy as np
 import pytest
 
@@ -46,10 +45,7 @@ def test_torch_func_warns_where_it_cannot_be_known():
         torch.func.vmap(lambda weight: scaled(given, weight))(weights)
 
 
-def test_a_tape_of_tensorflow_sees_the_gradient():
-    bridges.need("tensorflow")
-    import tensorflow as tf
-
+def test_a_tape_of_tensorflow_sees_the_gradient(tf):
     scaled = ab.tensorflow(lambda image, weight: tf.cast(image, "float32") * weight)
     weight = tf.Variable(2.5)
     with tf.GradientTape() as tape:
@@ -61,10 +57,7 @@ def test_a_tape_of_tensorflow_sees_the_gradient():
         assert scaled(tf.constant(image), weight).dtype == tf.uint8
 
 
-def test_a_graph_of_tensorflow_warns_when_it_is_traced():
-    bridges.need("tensorflow")
-    import tensorflow as tf
-
+def test_a_graph_of_tensorflow_warns_when_it_is_traced(tf):
     scaled = ab.tensorflow(lambda image, weight: tf.cast(image, "float32") * weight)
 
     @tf.function
@@ -79,10 +72,7 @@ def test_a_graph_of_tensorflow_warns_when_it_is_traced():
 
 
 @pytest.mark.parametrize("transform", ["grad", "jacfwd", "jacrev", "value_and_grad"])
-def test_a_gradient_of_jax_reaches_the_weights(transform):
-    bridges.need("jax")
-    import jax
-
+def test_a_gradient_of_jax_reaches_the_weights(jax, transform):
     scaled = ab.jax(lambda image, weight: image * weight)
     given = jax.numpy.asarray(image)
 
@@ -98,10 +88,7 @@ def test_a_gradient_of_jax_reaches_the_weights(transform):
 
 
 @pytest.mark.parametrize("transform", ["jit", "vmap", "checkpoint"])
-def test_a_trace_of_jax_that_does_not_say_so_warns(transform):
-    bridges.need("jax")
-    import jax
-
+def test_a_trace_of_jax_that_does_not_say_so_warns(jax, transform):
     scaled = ab.jax(lambda image, weight: image * weight)
     given = jax.numpy.asarray(image)
     traced = getattr(jax, transform)(lambda weight: scaled(given, weight))

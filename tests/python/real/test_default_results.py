@@ -85,8 +85,7 @@ def test_an_index_of_the_largest_logit_is_an_integer():
     assert ab.torch(lambda x: x.argmax(-1, keepdim=True))(logits).dtype == torch.int64
 
 
-def test_identifiers_that_were_narrowed_for_a_framework_get_their_dtype_back():
-    bridges.need("jax")
+def test_identifiers_that_were_narrowed_for_a_framework_get_their_dtype_back(jax):
     with bridges.x64(False):
         declared = ab.jax(output_type="numpy")(lambda ids: ids + 1)
         with pytest.warns(ab.NarrowedDtypeWarning):

@@ -50,8 +50,7 @@ every = pytest.mark.parametrize("name", CASES)
 
 
 @pytest.fixture(autouse=True)
-def frameworks(request):
-    bridges.need("torch", "jax")
+def frameworks(torch, jax, request):
     if "name" in request.fixturenames and request.getfixturevalue("name").startswith("without"):
         import torch
 

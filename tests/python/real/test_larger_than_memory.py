@@ -255,10 +255,7 @@ def test_arrays_that_never_change_are_no_out(framework):
         ab.numpy(smooth, tiles=(100, 100))(IMAGE, out=out)
 
 
-def test_an_out_of_torch_is_written_to():
-    bridges.need("torch")
-    import torch
-
+def test_an_out_of_torch_is_written_to(torch):
     out = torch.zeros(IMAGE.shape, dtype=torch.float32)
     assert ab.numpy(smooth, tiles=(100, 100), halo=8)(IMAGE, out=out) is out
     assert np.array_equal(out.numpy(), WHOLE)
@@ -402,10 +399,7 @@ def test_out_that_is_read_again_is_refused():
     assert np.array_equal(cut(image, mask, out=mask), expected)
 
 
-def test_out_that_is_memory_of_a_torch_lead_is_refused():
-    bridges.need("torch")
-    import torch
-
+def test_out_that_is_memory_of_a_torch_lead_is_refused(torch):
     image = IMAGE.astype("float32")
     beyond = ab.numpy(lambda part: part * 2, tiles=(64, 64), halo=1)
     for lead, out in ((torch.from_numpy(image), image), (image, torch.from_numpy(image))):
@@ -444,11 +438,7 @@ def test_chunks_are_not_those_of_a_slice(stores):
 
 
 @pytest.mark.parametrize("mode", ["reflect", "edge"])
-def test_padding_keeps_the_gradient_and_the_trace(mode):
-    bridges.need("torch", "jax")
-    import jax
-    import torch
-
+def test_padding_keeps_the_gradient_and_the_trace(torch, jax, mode):
     x = torch.arange(50.0).reshape(5, 10).requires_grad_()
     declared = ab.torch(lambda part: part * 2, tiles=(4, 4), pad=mode)
     declared(x).sum().backward()

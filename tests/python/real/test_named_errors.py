@@ -1,7 +1,6 @@
 """Errors say which function and which argument they are about."""
 
 import arraybridge as ab
-import bridges
 import numpy as np
 import pytest
 
@@ -71,8 +70,7 @@ def test_a_result_with_a_mask_is_named_where_it_is_put_together():
 
 
 @pytest.mark.parametrize("autograph", (True, False))
-def test_an_error_is_the_context_of_that_of_autograph(autograph):
-    bridges.need("tensorflow", "torch")
+def test_an_error_is_the_context_of_that_of_autograph(tf, torch, autograph):
     import tensorflow
 
     def shown(x):

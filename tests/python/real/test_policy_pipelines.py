@@ -3,15 +3,11 @@
 import warnings
 
 import arraybridge as ab
-import bridges
 import numpy as np
 import pytest
 
 
-def test_a_traced_complex_array_is_true_where_its_imaginary_part_is():
-    bridges.need("tensorflow")
-    import tensorflow as tf
-
+def test_a_traced_complex_array_is_true_where_its_imaginary_part_is(tf):
     values = np.array([0, 1j, 1, 0 - 2j, np.nan], "complex64")
 
     def cast(x):
@@ -63,8 +59,7 @@ def test_tiles_that_cannot_be_placed_are_not_told_to_be_concatenated():
     assert "concatenate" not in str(caught.value)
 
 
-def test_one_element_of_a_framework_that_makes_numbers_of_them_is_a_tile():
-    bridges.need("pyclesperanto")
+def test_one_element_of_a_framework_that_makes_numbers_of_them_is_a_tile(cle):
     image = np.arange(17 * 17, dtype="float32").reshape(17, 17)
     doubled = ab.pyclesperanto(lambda x: x + x, tiles=(16, 16), output_type="numpy")
     np.testing.assert_array_equal(doubled(image), image * 2)

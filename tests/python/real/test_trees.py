@@ -56,8 +56,7 @@ def test_classes_and_order_stay(make, get, name):
         assert list(new) == list(tree)
 
 
-def test_a_state_dict_keeps_its_metadata():
-    bridges.need("jax")
+def test_a_state_dict_keeps_its_metadata(jax):
     model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Linear(2, 2))
     state = model.state_dict()
     new = ab.convert_tree(state, "jax")
@@ -144,10 +143,7 @@ def test_the_same_array_twice_stays_the_same_array():
     assert new["b"][0] is new["b"][1] and new["a"] is not new["b"][0]
 
 
-def test_nodes_that_jax_knows():
-    bridges.need("jax")
-    import jax
-
+def test_nodes_that_jax_knows(jax):
     @jax.tree_util.register_pytree_node_class
     class Pair:
         def __init__(self, first, second):
@@ -167,10 +163,7 @@ def test_nodes_that_jax_knows():
     assert list(plan.leaves) == ["[0][<flat index 0>]"]
 
 
-def test_a_registered_dataclass_says_which_fields_are_nodes():
-    bridges.need("jax")
-    import jax
-
+def test_a_registered_dataclass_says_which_fields_are_nodes(jax):
     @jax.tree_util.register_dataclass
     @dataclasses.dataclass
     class Model:
@@ -246,8 +239,7 @@ def test_containers_that_are_too_deep_are_an_error():
         ab.convert_tree([deep], "torch")
 
 
-def test_a_trace_has_one_record_of_a_tree():
-    bridges.need("jax")
+def test_a_trace_has_one_record_of_a_tree(jax):
     tree = {"a": ONES, "b": [np.zeros(5, "int32"), "text"], "c": torch.ones(2)}
     with ab.trace() as records:
         ab.convert_tree(tree, "torch", copy=True)

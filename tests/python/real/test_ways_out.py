@@ -47,8 +47,7 @@ def test_a_masked_tensor_says_how():
     assert ab.convert(masked.to_tensor(0.0), "numpy").tolist() == [1, 0, 1]
 
 
-def test_a_distributed_tensor_says_how():
-    bridges.need("torch")
+def test_a_distributed_tensor_says_how(torch):
     code = """
         import bridges
         bridges.load("torch", "numpy")

@@ -365,8 +365,7 @@ def test_a_conversion_says_that_it_drops_a_unit(make):
     assert (record.route, record.nbytes) == ("share", 48)
 
 
-def test_convert_gives_the_array_or_swaps_it():
-    bridges.need("jax")
+def test_convert_gives_the_array_or_swaps_it(jax):
     data = labelled()
     assert ab.convert(data, "torch").equal(torch.from_numpy(IMAGE))
     assert ab.convert(data, "torch").data_ptr() == data.data.ctypes.data
@@ -583,8 +582,7 @@ def test_calls_of_blocks_are_pickled():
     assert np.array_equal(result.compute(scheduler="threads"), IMAGE + 1)
 
 
-def test_blocks_that_dask_cannot_join_are_refused():
-    bridges.need("jax")
+def test_blocks_that_dask_cannot_join_are_refused(jax):
     same = ab.convert(lazy(), "numpy", dtype="float64", keep=True)
     assert isinstance(same, dask.Array) and same.dtype == "float64"
     assert np.array_equal(same.compute(), IMAGE)

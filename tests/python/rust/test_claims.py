@@ -84,19 +84,13 @@ def test_readers_may_share_memory(ext, names):
     reads(lambda: reads(nothing, two)(ext), one)(ext)
 
 
-def test_elements_that_are_apart_may_be_claimed_at_once(ext):
-    bridges.need("torch")
-    import torch
-
+def test_elements_that_are_apart_may_be_claimed_at_once(torch, ext):
     matrix = torch.zeros(10, 10)
     writes(lambda: writes(nothing, matrix[1::2])(ext), matrix[::2])(ext)
     writes(lambda: writes(nothing, matrix[:, 3:])(ext), matrix[:, :3])(ext)
 
 
-def test_a_claim_is_seen_by_every_extension_module(ext, other):
-    bridges.need("torch")
-    import torch
-
+def test_a_claim_is_seen_by_every_extension_module(torch, ext, other):
     tensor = torch.zeros(8)
 
     def callback():
@@ -107,10 +101,7 @@ def test_a_claim_is_seen_by_every_extension_module(ext, other):
     writes(nothing, tensor)(other)
 
 
-def test_a_module_that_declares_nothing_claims_for_all(ext, tmp_path):
-    bridges.need("torch")
-    import torch
-
+def test_a_module_that_declares_nothing_claims_for_all(torch, ext, tmp_path):
     shutil.copy(ext.__file__, tmp_path / "libbare.so")
     bare = bridges.module(tmp_path / "libbare.so")
     tensor = torch.zeros(8)
@@ -126,10 +117,7 @@ def test_a_module_that_declares_nothing_claims_for_all(ext, tmp_path):
     writes(nothing, tensor)(ext)
 
 
-def test_a_claim_ends_however_the_call_ends(ext):
-    bridges.need("torch")
-    import torch
-
+def test_a_claim_ends_however_the_call_ends(torch, ext):
     tensor = torch.ones(8)
 
     def fails():
@@ -195,20 +183,14 @@ def test_a_tensor_that_is_kept_is_not_read_while_its_memory_is_written(ext, keep
     assert ext.read_kept_and_write(other) == (0, 0)
 
 
-def test_a_tensor_that_is_made_in_a_call_is_not_read_while_its_memory_is_written(ext):
-    bridges.need("torch")
-    import torch
-
+def test_a_tensor_that_is_made_in_a_call_is_not_read_while_its_memory_is_written(torch, ext):
     tensor = torch.zeros(8)
     with pytest.raises(ab.AliasedArgumentError, match="read_made_and_write.*'out'"):
         ext.read_made_and_write(tensor, tensor)
     assert ext.read_made_and_write(tensor[4:], tensor[:4]) == (0, 0)
 
 
-def test_a_tensor_that_is_read_is_not_written(ext, keep):
-    bridges.need("torch")
-    import torch
-
+def test_a_tensor_that_is_read_is_not_written(torch, ext, keep):
     tensor = torch.zeros(8)
     keep(tensor)
     caught = []
@@ -357,10 +339,7 @@ assert status == 0, status
     )
 
 
-def test_memory_is_not_pinned_for_a_call_that_runs_no_python(ext):
-    bridges.need("torch")
-    import torch
-
+def test_memory_is_not_pinned_for_a_call_that_runs_no_python(torch, ext):
     tensor = torch.ones(8)
     assert ext.touch(np.zeros(8, "float32"), tensor) == 0
     assert tensor.untyped_storage().resizable()

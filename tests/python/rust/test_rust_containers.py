@@ -116,10 +116,7 @@ def test_the_claim_on_a_container_lasts_as_long_as_the_call(ext, framework):
     ext.add_into(ones(4), data)
 
 
-def test_memory_of_a_container_stays_where_it_is_while_python_runs(ext):
-    bridges.need("torch")
-    import torch
-
+def test_memory_of_a_container_stays_where_it_is_while_python_runs(torch, ext):
     data = torch.ones(4)
 
     def release():
@@ -138,8 +135,7 @@ def test_bools_of_a_container_are_copied_where_python_runs(ext):
     assert [result.tolist() for result in ext.inverted_all([mask], write)] == [[False, True]]
 
 
-def test_containers_of_results_hold_arrays_of_the_declared_framework(ext):
-    bridges.need("torch")
+def test_containers_of_results_hold_arrays_of_the_declared_framework(torch, ext):
     ramps = ext.ramps([1, 3])
     assert [ab.detect_memory_type(ramp) for ramp in ramps] == ["torch", "torch"]
     assert ramps[1].tolist() == [0, 1, 2]
@@ -177,8 +173,7 @@ def test_a_struct_of_arrays_is_a_named_tuple(ext, framework):
     assert extent._fields == ("image", "range", "parts")
 
 
-def test_named_tuples_are_in_containers(ext):
-    bridges.need("torch")
+def test_named_tuples_are_in_containers(torch, ext):
     extents, none = ext.extents_of([ones(1, 2), ones(2, 1)])
     assert none is None
     assert [tuple(extent.image.shape) for extent in extents] == [(1, 2), (2, 1)]

@@ -54,8 +54,7 @@ def test_a_small_result_is_in_numpys_memory_and_a_large_one_in_rusts(ext):
     assert np.array_equal(ext.halved(image.T), image.T / 2)
 
 
-def test_results_are_of_the_declared_framework(ext):
-    bridges.need("torch", "jax")
+def test_results_are_of_the_declared_framework(torch, jax, ext):
     assert ab.detect_memory_type(ext.ones((2, 3))) == "torch"
     ramp, n = ext.ramp(5)
     assert (ab.detect_memory_type(ramp), n) == ("jax", 5)
@@ -63,27 +62,20 @@ def test_results_are_of_the_declared_framework(ext):
     assert type(ext.scaled(IMAGE.astype("float64"))) is np.ndarray
 
 
-def test_a_framework_object_is_converted_before_the_call(ext):
-    bridges.need("torch", "jax")
+def test_a_framework_object_is_converted_before_the_call(torch, jax, ext):
     result = ext.doubled(IMAGE)
     assert ab.detect_memory_type(result) == "torch"
     assert np.array_equal(result, IMAGE * 2)
     assert "jax" in ext.class_name(bridges.make("torch", IMAGE))
 
 
-def test_a_tensor_that_requires_grad_keeps_its_graph(ext):
-    bridges.need("torch")
-    import torch
-
+def test_a_tensor_that_requires_grad_keeps_its_graph(torch, ext):
     x = torch.ones(3, requires_grad=True)
     ext.doubled(x).sum().backward()
     assert x.grad.tolist() == [2, 2, 2]
 
 
-def test_a_gradient_ends_in_a_function_only_where_it_is_declared_to(ext, recwarn):
-    bridges.need("torch")
-    import torch
-
+def test_a_gradient_ends_in_a_function_only_where_it_is_declared_to(torch, ext, recwarn):
     leaf = torch.ones((2, 2), requires_grad=True)
     for tensor in (leaf, leaf * 2):
         for function in (ext.total, ext.address, ext.largest, ext.elements):
@@ -97,10 +89,7 @@ def test_a_gradient_ends_in_a_function_only_where_it_is_declared_to(ext, recwarn
     assert not [w for w in recwarn if issubclass(w.category, ab.GradientDetachedWarning)]
 
 
-def test_what_a_tape_records_is_refused_unless_the_gradient_ends_on_purpose(ext):
-    bridges.need("tensorflow")
-    import tensorflow as tf
-
+def test_what_a_tape_records_is_refused_unless_the_gradient_ends_on_purpose(tf, ext):
     x = tf.constant([[1.0, 2.0]])
     with tf.GradientTape() as tape:
         tape.watch(x)
@@ -255,10 +244,7 @@ def test_a_wrong_dtype_or_rank_is_an_error_that_names_both(ext):
     assert ext.total(IMAGE[None], slice_by_slice=True) == [276.0]
 
 
-def test_a_declaration_says_whether_objects_are_narrowed(ext):
-    bridges.need("jax")
-    import jax
-
+def test_a_declaration_says_whether_objects_are_narrowed(jax, ext):
     if jax.config.jax_enable_x64:
         pytest.skip("JAX has int64 here")
     image = IMAGE.astype("int64")
@@ -268,10 +254,7 @@ def test_a_declaration_says_whether_objects_are_narrowed(ext):
         ext.class_name_if_not_narrowed(image)
 
 
-def test_a_result_is_narrowed_for_a_caller_whose_framework_lacks_its_dtype(ext):
-    bridges.need("jax")
-    import jax.numpy as jnp
-
+def test_a_result_is_narrowed_for_a_caller_whose_framework_lacks_its_dtype(jnp, ext):
     with bridges.x64(False):
         data = jnp.zeros(3, "float32")
         with pytest.warns(ab.NarrowedDtypeWarning, match="positions: JAX has no int64"):
@@ -525,10 +508,7 @@ def test_a_write_through_a_strided_view_reaches_the_callers_memory(ext):
     assert np.array_equal(out, expected)
 
 
-def test_a_write_that_would_be_lost_is_refused(ext):
-    bridges.need("torch", "jax", "tensorflow")
-    import torch
-
+def test_a_write_that_would_be_lost_is_refused(torch, jax, tf, ext):
     zeros = np.zeros(6, "float32")
     fixed = zeros.copy()
     fixed.flags.writeable = False
@@ -566,10 +546,7 @@ def test_memory_that_is_written_to_belongs_to_one_argument(ext):
         ext.add_into(a, torch.from_numpy(a))
 
 
-def test_views_of_one_array_without_a_common_element_are_accepted(ext):
-    bridges.need("torch")
-    import torch
-
+def test_views_of_one_array_without_a_common_element_are_accepted(torch, ext):
     matrix = np.zeros((10, 10), "float32")
     pairs = [
         (np.s_[:5], np.s_[5:]),
@@ -844,8 +821,7 @@ def test_the_results_of_a_split_call_are_joined_as_declared(ext):
     assert ext.maximum(image, 2) == 24
 
 
-def test_a_function_for_the_host_takes_over(ext):
-    bridges.need("torch")
+def test_a_function_for_the_host_takes_over(torch, ext):
     image = bridges.make("torch", IMAGE)
     with pytest.warns(ab.OomFallbackWarning, match="exhausted ran out of"):
         result = ext.exhausted(image)
@@ -866,8 +842,7 @@ def test_a_function_that_has_written_to_an_argument_is_not_called_again(ext):
     assert any("had written" in note for note in caught.value.__notes__)
 
 
-def test_objects_are_converted_to_the_input_type(ext):
-    bridges.need("torch", "jax")
+def test_objects_are_converted_to_the_input_type(torch, jax, ext):
     assert "jax" in ext.input_class(IMAGE)
     assert (ext.input_class.input_memory_type, ext.input_class.execution_memory_type) == (
         "jax",
@@ -875,8 +850,7 @@ def test_objects_are_converted_to_the_input_type(ext):
     )
 
 
-def test_traces_and_no_copy_reach_an_extension(ext):
-    bridges.need("torch")
+def test_traces_and_no_copy_reach_an_extension(torch, ext):
     trace = ab.trace()
     with trace as records:
         ext.ones((2, 3))
@@ -925,10 +899,7 @@ def test_copies_of_arguments_are_in_traces_and_refused_by_no_copy(ext):
     assert records == []
 
 
-def test_a_copy_of_an_argument_names_why_its_memory_was_made(ext):
-    bridges.need("torch")
-    import torch
-
+def test_a_copy_of_an_argument_names_why_its_memory_was_made(torch, ext):
     conjugate = torch.ones(3, dtype=torch.complex64).conj()
     with ab.trace() as records:
         assert ext.conjugate(conjugate).tolist() == [1 + 0j] * 3
@@ -964,8 +935,7 @@ def test_a_cast_of_an_argument_warns_of_integers_that_are_rounded(ext, dtype):
             ext.mean(large)
 
 
-def test_an_immutable_array_that_is_handed_on_is_copied(ext):
-    bridges.need("torch", "jax")
+def test_an_immutable_array_that_is_handed_on_is_copied(torch, jax, ext):
     code = """
 import sys, warnings
 import bridges, jax.numpy as jnp, arraybridge as ab
@@ -1161,8 +1131,7 @@ def test_a_function_detaches_if_nobody_else_can_write_to_its_arrays(ext):
             assert not ext.attached_with_a_tensor(array), framework
 
 
-def test_a_function_stays_attached_if_others_can_write_to_its_arrays(ext):
-    bridges.need("jax", "torch")
+def test_a_function_stays_attached_if_others_can_write_to_its_arrays(jax, torch, ext):
     fixed = LARGE.copy()
     fixed.flags.writeable = False
     constant = bridges.make("jax", LARGE)
@@ -1174,8 +1143,7 @@ def test_a_function_stays_attached_if_others_can_write_to_its_arrays(ext):
     assert ext.attached_when_it_writes(constant, LARGE.copy())
 
 
-def test_a_function_stays_attached_if_detaching_is_not_worthwhile_or_not_possible(ext):
-    bridges.need("jax")
+def test_a_function_stays_attached_if_detaching_is_not_worthwhile_or_not_possible(jax, ext):
     assert ext.attached(bridges.make("jax", LARGE[:8, :8]))
     assert ext.attached(LARGE[:8, :8].astype("uint8"))
     assert ext.attached_for_a_value(bridges.make("jax", LARGE), 1.0)
@@ -1198,8 +1166,7 @@ def test_unsafe_detach_always_detaches(ext):
     assert not ext.attached_in_spite_of_unsafe_detach(LARGE, np.zeros(3, "float32"))
 
 
-def test_another_thread_runs_while_a_function_is_detached(ext):
-    bridges.need("jax")
+def test_another_thread_runs_while_a_function_is_detached(jax, ext):
     results = []
     image = bridges.make("jax", LARGE)
     thread = threading.Thread(target=lambda: results.append(ext.meanwhile(image)))
@@ -1231,10 +1198,7 @@ def test_python_passes_no_streams_and_devices(ext):
     assert ext.device_copy.execution_memory_type == "cupy"
 
 
-def test_without_a_device_the_error_names_framework_reason_and_way_out(ext):
-    bridges.need("torch", "jax", "pyclesperanto")
-    import torch
-
+def test_without_a_device_the_error_names_framework_reason_and_way_out(torch, jax, cle, ext):
     if torch.cuda.is_available():
         pytest.skip("there is a device")
     for call, text in [
@@ -1287,8 +1251,7 @@ def test_a_framework_that_is_not_installed_is_named_first(ext):
         ext.device_copy(IMAGE)
 
 
-def test_the_ladder_starts_when_a_rust_function_runs_out_of_device_memory():
-    bridges.need("torch")
+def test_the_ladder_starts_when_a_rust_function_runs_out_of_device_memory(torch):
     tries = []
 
     @ab.torch(output_type="numpy")

@@ -42,8 +42,7 @@ def test_the_instance_is_borrowed_while_a_method_runs(ext):
     assert scale.add_to(row, row.copy()) == 1
 
 
-def test_a_static_method_and_a_class_method_are_bound_as_in_python(ext):
-    bridges.need("torch")
+def test_a_static_method_and_a_class_method_are_bound_as_in_python(torch, ext):
     for owner in (ext.Scale, ext.Scale()):
         assert ab.detect_memory_type(owner.ones(3)) == "torch"
         assert owner.of(np.full(3, 5, "uint8")).factor == 5.0

@@ -115,18 +115,15 @@ def test_parts_of_another_dtype_concatenate_along_every_axis(target, axis):
 
 
 @pytest.mark.parametrize("axis", (0, 1, 2))
-def test_parts_of_a_framework_without_concatenation_go_through_the_host(axis):
-    bridges.need("pyclesperanto")
+def test_parts_of_a_framework_without_concatenation_go_through_the_host(cle, axis):
     image = np.arange(60, dtype="uint16").reshape(3, 4, 5)
     made = bridges.make("pyclesperanto", image)
     parts = [part(made, axis, 0, 1), part(made, axis, 1, image.shape[axis])]
     assert bridges.difference("pyclesperanto", concatenate(parts, axis), image) is None
 
 
-def test_a_part_whose_axes_the_framework_changed_is_made_on_the_host():
+def test_a_part_whose_axes_the_framework_changed_is_made_on_the_host(torch):
     """As pyclesperanto 0.21 does with an axis of length one."""
-    bridges.need("torch")
-    import torch
 
     image = np.arange(24, dtype="float32").reshape(2, 3, 4)
 
@@ -157,9 +154,8 @@ def test_slices_are_views_if_the_framework_has_views(framework):
 
 
 @pytest.mark.parametrize("dtype", ("int32", "uint32"))
-def test_slices_that_a_framework_would_round_are_made_on_the_host(dtype):
+def test_slices_that_a_framework_would_round_are_made_on_the_host(cle, dtype):
     """pyclesperanto's own slices go through float32."""
-    bridges.need("pyclesperanto")
     limits = np.iinfo(dtype)
     image = np.array([limits.max, 2**24 + 1, limits.min, 7] * 6, dtype).reshape(4, 2, 3)
     stack = bridges.make("pyclesperanto", image)
@@ -175,10 +171,7 @@ def test_slices_that_a_framework_would_round_are_made_on_the_host(dtype):
     assert bridges.difference("pyclesperanto", part(stack, 0, 1, 3), image[1:3]) is None
 
 
-def test_slices_of_an_immutable_array_share_its_memory_and_keep_it():
-    bridges.need("jax")
-    import jax
-
+def test_slices_of_an_immutable_array_share_its_memory_and_keep_it(jax):
     image = np.arange(3 * 16 * 16, dtype="float32").reshape(3, 16, 16)
     stack = jax.numpy.array(image)
     base = stack.unsafe_buffer_pointer()
@@ -191,9 +184,8 @@ def test_slices_of_an_immutable_array_share_its_memory_and_keep_it():
     del others
 
 
-def test_slices_stay_on_the_processor_on_which_their_stack_is():
+def test_slices_stay_on_the_processor_on_which_their_stack_is(jax):
     """A framework can divide the processor into several devices."""
-    bridges.need("jax")
     bridges.survives(
         """
         import jax, numpy as np, arraybridge as ab
@@ -208,10 +200,8 @@ def test_slices_stay_on_the_processor_on_which_their_stack_is():
     )
 
 
-def test_slices_that_need_a_gradient_can_be_written_to():
+def test_slices_that_need_a_gradient_can_be_written_to(torch):
     """torch refuses a write to slices that one operation has made."""
-    bridges.need("torch")
-    import torch
 
     leaf = torch.ones(3, 4, 5, requires_grad=True)
     stack = leaf * 1
@@ -222,10 +212,7 @@ def test_slices_that_need_a_gradient_can_be_written_to():
     assert (leaf.grad == 2).all() and (stack == 3).all()
 
 
-def test_results_that_are_computed_later_are_stacked_in_order():
-    bridges.need("jax")
-    import jax
-
+def test_results_that_are_computed_later_are_stacked_in_order(jax):
     image = np.arange(20 * 4 * 4, dtype="float32").reshape(20, 4, 4)
     doubled = ab.jax(slice_by_slice=True)(jax.jit(lambda x: (x * 2, x.sum())))
     stack, sums = doubled(jax.numpy.array(image))
@@ -258,10 +245,8 @@ def test_an_array_that_is_not_a_stack_is_an_error_that_names_the_shape(call, tex
 
 
 @pytest.mark.filterwarnings("ignore::arraybridge.NoAcceleratorWarning")
-def test_a_gpu_id_is_a_preference_where_there_is_no_accelerator():
-    bridges.need("torch")
+def test_a_gpu_id_is_a_preference_where_there_is_no_accelerator(torch):
     slices = [STACK[0].astype("float32")]
-    import torch
 
     if torch.cuda.device_count():
         with pytest.raises(ab.DeviceUnavailableError):
@@ -271,8 +256,7 @@ def test_a_gpu_id_is_a_preference_where_there_is_no_accelerator():
     assert ab.stack_slices([STACK[0]], "numpy", 0).shape == (1, 3, 4)
 
 
-def test_a_dtype_that_the_target_lacks_is_an_error():
-    bridges.need("pyclesperanto")
+def test_a_dtype_that_the_target_lacks_is_an_error(cle):
     with pytest.raises(ab.UnsupportedDtypeError, match="int64"):
         ab.stack_slices(STACK.astype("int64"), "pyclesperanto")
 
@@ -317,10 +301,7 @@ def test_results_that_are_not_arrays_become_a_list():
     assert ab.process_slices(STACK, lambda s: float(s.mean())) == [5.5, 17.5]
 
 
-def test_results_may_have_another_shape_and_framework():
-    bridges.need("torch")
-    import torch
-
+def test_results_may_have_another_shape_and_framework(torch):
     done = ab.process_slices(STACK, lambda s: s.max(axis=0))
     np.testing.assert_array_equal(done, STACK.max(axis=1))
     done = ab.process_slices(STACK, lambda s: torch.tensor(s).T)
@@ -344,10 +325,7 @@ def test_an_exception_of_the_function_is_raised():
     lambda stack, function: ab.process_slices(stack, function),
     lambda stack, function: ab.torch(function)(stack, slice_by_slice=True),
 ))  # fmt: skip
-def test_an_interrupt_ends_the_calls_of_a_function_without_python_frames(call):
-    bridges.need("torch")
-    import torch
-
+def test_an_interrupt_ends_the_calls_of_a_function_without_python_frames(torch, call):
     # The function sends the signal that it gets as a tensor of one element. There is no signal -1.
     stack = torch.tensor([int(signal.SIGINT), -1]).reshape(2, 1, 1)
     with pytest.raises(KeyboardInterrupt):
@@ -396,9 +374,8 @@ def test_slices_that_are_numbers_are_checked():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "uint8", "int32"])
-def test_slices_of_one_element_are_arrays(dtype):
+def test_slices_of_one_element_are_arrays(cle, dtype):
     """pyclesperanto makes a number of a slice of one element."""
-    bridges.need("pyclesperanto")
     image = np.array([3, 5], dtype).reshape(2, 1, 1)
     stack = bridges.make("pyclesperanto", image)
     found = ab.unstack_slices(stack, "pyclesperanto")
@@ -410,10 +387,8 @@ def test_slices_of_one_element_are_arrays(dtype):
     assert bridges.difference("pyclesperanto", again, image) is None
 
 
-def test_an_interrupt_ends_unstacking_of_many_slices(monkeypatch):
+def test_an_interrupt_ends_unstacking_of_many_slices(torch, monkeypatch):
     """An array of the framework's own class is not asked for interrupts before each slice."""
-    bridges.need("torch")
-    import torch
 
     answers = []
     send = ctypes.pythonapi["PyErr_SetInterruptEx"]
@@ -430,12 +405,7 @@ def test_an_interrupt_ends_unstacking_of_many_slices(monkeypatch):
         ab.unstack_slices(stack, "torch")
 
 
-def test_slices_of_a_trace_stay_in_the_trace():
-    bridges.need("jax", "tensorflow", "torch")
-    import jax
-    import tensorflow as tf
-    import torch
-
+def test_slices_of_a_trace_stay_in_the_trace(jax, tf, torch):
     image = STACK.astype("float32")
 
     def double(x):
@@ -450,11 +420,7 @@ def test_slices_of_a_trace_stay_in_the_trace():
 image_of = bridges.make
 
 
-def test_gradients_pass_through_a_stack():
-    bridges.need("torch", "tensorflow")
-    import tensorflow as tf
-    import torch
-
+def test_gradients_pass_through_a_stack(torch, tf):
     x = torch.ones(2, 3, 4, requires_grad=True)
     ab.process_slices(x, lambda s: s * 3).sum().backward()
     assert (x.grad == 3).all()
@@ -467,10 +433,7 @@ def test_gradients_pass_through_a_stack():
     assert (tape.gradient(y, v).numpy() == 3).all()
 
 
-def test_a_framework_makes_all_slices_at_once_where_its_table_says_how(monkeypatch):
-    bridges.need("tensorflow")
-    import tensorflow as tf
-
+def test_a_framework_makes_all_slices_at_once_where_its_table_says_how(tf, monkeypatch):
     calls, unstack = [], tf.unstack
 
     def unpack(operation):
@@ -499,10 +462,7 @@ def test_a_framework_makes_all_slices_at_once_where_its_table_says_how(monkeypat
         ab.unstack_slices(tf.constant(x.astype("float32")), "tensorflow", 0)
 
 
-def test_slices_that_are_recorded_are_made_in_groups_where_the_table_says_how(monkeypatch):
-    bridges.need("tensorflow")
-    import tensorflow as tf
-
+def test_slices_that_are_recorded_are_made_in_groups_where_the_table_says_how(tf, monkeypatch):
     calls, unstack = [], tf.unstack
 
     def unpack(operation):
@@ -614,10 +574,7 @@ def test_a_complex_slice_after_others_were_cast_is_an_error():
         sliced("numpy", lambda s: next(slices), lead)
 
 
-def test_a_slice_that_needs_a_gradient_keeps_it_after_others_that_do_not():
-    bridges.need("torch")
-    import torch
-
+def test_a_slice_that_needs_a_gradient_keeps_it_after_others_that_do_not(torch):
     x = torch.ones(3, 2, 2)
     w = torch.tensor(2.0, requires_grad=True)
     factors = iter([torch.tensor(3.0), w, w])
@@ -762,10 +719,7 @@ def torch_slices(dtypes, requires_grad=False):
 
 @needs_exchange
 @pytest.mark.parametrize("dtype", ("float32", "complex64", "uint8", "uint16", "bool"))
-def test_torch_stacks_its_own_slices_up_to_a_size(dtype, monkeypatch):
-    bridges.need("torch")
-    import torch
-
+def test_torch_stacks_its_own_slices_up_to_a_size(torch, dtype, monkeypatch):
     counter = Counter(monkeypatch, vars(torch), "stack")
     slices = torch_slices([dtype] * 3)
     stacked = ab.stack_slices(slices, "torch")
@@ -786,17 +740,13 @@ def test_torch_stacks_its_own_slices_up_to_a_size(dtype, monkeypatch):
 @pytest.mark.parametrize("dtypes", (
     ("float32", "int64"), ("int64", "float32"), ("uint8", "float32"), ("uint8", "int8"),
 ))  # fmt: skip
-def test_slices_of_several_dtypes_are_not_promoted_as_torch_does(dtypes):
-    bridges.need("torch")
+def test_slices_of_several_dtypes_are_not_promoted_as_torch_does(torch, dtypes):
     slices = torch_slices(dtypes)
     expected = np.stack([s.numpy() for s in slices])
     assert bridges.difference("torch", ab.stack_slices(slices, "torch"), expected) is None
 
 
-def test_slices_whose_values_are_not_those_in_memory_have_their_values_in_the_stack():
-    bridges.need("torch")
-    import torch
-
+def test_slices_whose_values_are_not_those_in_memory_have_their_values_in_the_stack(torch):
     both = torch.complex(torch.ones(2, 3), torch.full((2, 3), 2.0)).conj()
     assert both.imag.is_neg() and both.is_conj()
     for slices in ([both.imag, both.imag], [both.real, both.imag], [both, both]):
@@ -806,8 +756,7 @@ def test_slices_whose_values_are_not_those_in_memory_have_their_values_in_the_st
         assert bridges.difference("torch", stacked, stacked.resolve_neg().numpy()) is None
 
 
-def test_one_slice_that_needs_a_gradient_keeps_it_in_the_stack():
-    bridges.need("torch")
+def test_one_slice_that_needs_a_gradient_keeps_it_in_the_stack(torch):
     (plain,), (leaf,) = torch_slices(["float32"]), torch_slices(["float32"], requires_grad=True)
     for slices in ([plain, leaf], [leaf, plain]):
         leaf.grad = None
@@ -815,10 +764,7 @@ def test_one_slice_that_needs_a_gradient_keeps_it_in_the_stack():
         assert (leaf.grad == 1).all()
 
 
-def test_slices_that_torch_could_stack_otherwise_are_what_they_were():
-    bridges.need("torch")
-    import torch
-
+def test_slices_that_torch_could_stack_otherwise_are_what_they_were(torch):
     class Labelled(torch.Tensor):
         pass
 
@@ -834,9 +780,8 @@ def test_slices_that_torch_could_stack_otherwise_are_what_they_were():
             ab.stack_slices([torch.ones(2, 3), torch.ones(shape)], "torch")
 
 
-def test_slices_without_memory_are_an_error():
+def test_slices_without_memory_are_an_error(torch):
     """torch would read memory that is gone."""
-    bridges.need("torch")
     bridges.survives(
         """
         import pytest, torch, arraybridge as ab
@@ -878,10 +823,8 @@ def test_a_stack_that_the_framework_refuses_is_made_in_another_way(name, monkeyp
             ab.stack_slices(slices, name)
 
 
-def test_tensorflow_joins_its_own_large_arrays(monkeypatch):
+def test_tensorflow_joins_its_own_large_arrays(tf, monkeypatch):
     """They are in the caches of several cores, and its allocator keeps the memory of large ones."""
-    bridges.need("tensorflow")
-    import tensorflow as tf
 
     calls, pack, concat = [], tf.raw_ops.Pack, tf.concat
     monkeypatch.setattr(
@@ -914,8 +857,7 @@ def test_tensorflow_joins_its_own_large_arrays(monkeypatch):
         calls.clear()
 
 
-def test_slices_of_another_framework_are_not_converted_one_by_one():
-    bridges.need("torch", "jax")
+def test_slices_of_another_framework_are_not_converted_one_by_one(torch, jax):
     slices = [bridges.make("jax", s) for s in STACK.astype("float32")]
     with ab.trace() as records:
         ab.stack_slices(slices, "torch")
@@ -932,8 +874,7 @@ def test_slices_of_another_framework_are_not_converted_one_by_one():
         "1 / 0": [1, 1],
     }.items(),
 )
-def test_torch_copies_its_results_itself_if_it_does(copy, calls):
-    bridges.need("torch")
+def test_torch_copies_its_results_itself_if_it_does(torch, copy, calls):
     code = """
         import sys
         import arraybridge as ab, torch
@@ -972,10 +913,7 @@ def test_torch_copies_its_results_itself_if_it_does(copy, calls):
     ],
 )
 @pytest.mark.parametrize("mode", ["no_grad", "inference_mode", "enable_grad"])
-def test_rows_that_torch_copies_are_those_of_a_stack(function, mode):
-    bridges.need("torch")
-    import torch
-
+def test_rows_that_torch_copies_are_those_of_a_stack(torch, function, mode):
     buffer = torch.empty(256, 256)
     function = eval(function, {"torch": torch, "buffer": buffer})
     stack = torch.arange(3 * 256 * 256).reshape(3, 256, 256).float()
@@ -987,10 +925,7 @@ def test_rows_that_torch_copies_are_those_of_a_stack(function, mode):
         result[0, 0] = 0
 
 
-def test_rows_of_another_dtype_or_few_elements_are_not_left_to_torch(monkeypatch):
-    bridges.need("torch")
-    import torch
-
+def test_rows_of_another_dtype_or_few_elements_are_not_left_to_torch(torch, monkeypatch):
     calls, real = [], torch.Tensor.copy_
     monkeypatch.setattr(torch.Tensor, "copy_", lambda *args: calls.append(1) or real(*args))
     stack = torch.arange(3 * 256 * 256).reshape(3, 256, 256) % 250
@@ -1004,10 +939,7 @@ def test_rows_of_another_dtype_or_few_elements_are_not_left_to_torch(monkeypatch
     assert not calls
 
 
-def test_results_that_were_copied_to_be_read_are_not_copied_by_torch(monkeypatch):
-    bridges.need("torch")
-    import torch
-
+def test_results_that_were_copied_to_be_read_are_not_copied_by_torch(torch, monkeypatch):
     calls, real = [], torch.Tensor.copy_
     monkeypatch.setattr(torch.Tensor, "copy_", lambda *args: calls.append(1) or real(*args))
     stack = torch.rand(3, 256, 256)
@@ -1017,20 +949,14 @@ def test_results_that_were_copied_to_be_read_are_not_copied_by_torch(monkeypatch
     assert not calls
 
 
-def test_results_with_a_gradient_keep_it_whoever_copies_the_others():
-    bridges.need("torch")
-    import torch
-
+def test_results_with_a_gradient_keep_it_whoever_copies_the_others(torch):
     stack = torch.rand(3, 256, 256, requires_grad=True)
     result = ab.torch(lambda x: x * 2)(stack, slice_by_slice=True)
     result.sum().backward()
     assert torch.equal(stack.grad, torch.full_like(stack, 2))
 
 
-def test_results_of_a_class_of_the_user_s_are_not_copied_by_torch():
-    bridges.need("torch")
-    import torch
-
+def test_results_of_a_class_of_the_user_s_are_not_copied_by_torch(torch):
     asked = []
 
     class Own(torch.Tensor):
@@ -1047,11 +973,9 @@ def test_results_of_a_class_of_the_user_s_are_not_copied_by_torch():
 
 
 @pytest.mark.parametrize("framework", ["torch", "tensorflow"])
-def test_arrays_of_several_dtypes_are_promoted_as_by_numpy_also_where_they_are_recorded(framework):
-    bridges.need("torch", "tensorflow")
-    import tensorflow as tf
-    import torch
-
+def test_arrays_of_several_dtypes_are_promoted_as_by_numpy_also_where_they_are_recorded(
+    torch, tf, framework
+):
     number = 2**25 + 2  # float32 has no such number.
     floats, integers = np.ones((2, 2), "float32"), np.full((2, 2), number)
     functions = {
@@ -1077,11 +1001,7 @@ def test_arrays_of_several_dtypes_are_promoted_as_by_numpy_also_where_they_are_r
             assert (tape.gradient(total, leaf).numpy() == 2).all()
 
 
-def test_traced_arrays_are_promoted_as_others():
-    bridges.need("jax")
-    import jax
-    import jax.numpy as jnp
-
+def test_traced_arrays_are_promoted_as_others(jax, jnp):
     def join(x, y):
         return ab.stack_slices([x, y], "jax")
 
@@ -1165,10 +1085,7 @@ def test_memory_that_runs_out_for_many_slices_is_an_error(call):
     )
 
 
-def test_a_trace_that_knows_the_number_of_slices_alone_has_slices():
-    bridges.need("tensorflow")
-    import tensorflow as tf
-
+def test_a_trace_that_knows_the_number_of_slices_alone_has_slices(tf):
     declared = ab.tensorflow(lambda image: image + 1)
     for signature in ([2, None, None], [2, 3, None]):
         spec = tf.TensorSpec(signature, tf.uint8)

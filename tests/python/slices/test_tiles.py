@@ -229,12 +229,7 @@ def test_workers_call_at_the_same_time_and_in_the_context_of_the_call():
     assert len([record for record in records if record.target == "torch"]) >= 3
 
 
-def test_what_a_thread_traces_or_records_is_worked_on_in_that_thread():
-    bridges.need("jax", "tensorflow")
-    import jax
-    import jax.numpy as jnp
-    import tensorflow as tf
-
+def test_what_a_thread_traces_or_records_is_worked_on_in_that_thread(jax, tf, jnp):
     def square(tile):
         return tile * tile
 
@@ -258,10 +253,7 @@ def test_what_a_thread_traces_or_records_is_worked_on_in_that_thread():
     assert tape.gradient(result, weight) == 8
 
 
-def test_threads_work_on_what_nobody_records():
-    bridges.need("tensorflow")
-    import tensorflow as tf
-
+def test_threads_work_on_what_nobody_records(tf):
     threads = set()
 
     def square(tile):
@@ -274,13 +266,7 @@ def test_threads_work_on_what_nobody_records():
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_tiles_take_part_in_transformations_of_captured_arrays(workers):
-    bridges.need("torch", "jax", "tensorflow")
-    import jax
-    import jax.numpy as jnp
-    import tensorflow as tf
-    import torch
-
+def test_tiles_take_part_in_transformations_of_captured_arrays(torch, jax, tf, jnp, workers):
     def tiled(declare, image):
         function = lambda w: declare(lambda tile: tile * w, tiles=(2, 2), workers=workers)(image)  # noqa: E731
         return function
@@ -458,10 +444,7 @@ def test_a_padded_tile_is_what_numpy_pads(mode):
         np.testing.assert_array_equal(tile, np.pad(part, width, mode))
 
 
-def test_a_compiled_function_is_compiled_once_for_padded_tiles():
-    bridges.need("jax")
-    import jax
-
+def test_a_compiled_function_is_compiled_once_for_padded_tiles(jax):
     compiled = []
 
     @jax.jit

@@ -177,10 +177,7 @@ def alignment() -> Iterator[Case]:
     """
     by_hand: dict[str, tuple[Callable[[np.ndarray], object], Callable[[np.ndarray], object]]] = {
         "jax": (jax.dlpack.from_dlpack, jnp.array),
-        "tensorflow": (
-            lambda x: tf.experimental.dlpack.from_dlpack(x.__dlpack__()),
-            tf.constant,
-        ),
+        "tensorflow": (lambda x: tf.experimental.dlpack.from_dlpack(x.__dlpack__()), tf.constant),
     }
     for name, (share, copy) in by_hand.items():
         complete = finished if name == "jax" else lambda call: call

@@ -272,10 +272,7 @@ def test_the_array_in_a_payload_is_converted(torch):
 
 def test_a_payload_is_no_array():
     payload = Labelled(np.ones(2))
-    for use in (
-        lambda: ab.convert(payload, "torch"),
-        lambda: ab.detect_memory_type(payload),
-    ):
+    for use in (lambda: ab.convert(payload, "torch"), lambda: ab.detect_memory_type(payload)):
         with pytest.raises(ab.UnsupportedArrayError, match=r"pass its array_payload_data\(\)"):
             use()
 

@@ -362,12 +362,7 @@ LOST = {
         "uint8",
         r"2 float32 values .* clipped \(NaN became 0",
     ),
-    "integers": (
-        "int32",
-        [-3, 5, 7],
-        "uint8",
-        "1 int32 value did .* was clipped[.]",
-    ),
+    "integers": ("int32", [-3, 5, 7], "uint8", "1 int32 value did .* was clipped[.]"),
     "infinite": ("float64", [1, 1e300, np.inf], "float32", "1 float64 value .* infinite"),
     "rounded": ("int32", [1, 2**24 + 1, 5], "float32", "1 int32 value was rounded"),
 }

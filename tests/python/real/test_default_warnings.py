@@ -36,10 +36,7 @@ def without_accelerator():
 
 CASES = {
     "fractions": (lambda: halves(image), ab.FractionsLostWarning),
-    "clipped": (
-        lambda: ab.finish_dtype(image * 1000.0, image),
-        ab.ClippedValuesWarning,
-    ),
+    "clipped": (lambda: ab.finish_dtype(image * 1000.0, image), ab.ClippedValuesWarning),
     "narrowed": (narrowed, ab.NarrowedDtypeWarning),
     "shared": (shared, ab.SharedImmutableMemoryWarning),
     "detached": (detached, ab.GradientDetachedWarning),

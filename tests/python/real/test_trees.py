@@ -189,10 +189,7 @@ def test_nodes_that_torch_and_optree_know():
 
     pytree.register_pytree_node(Box, lambda b: ([b.value], None), lambda items, _: Box(*items))
     optree.register_pytree_node(
-        Case,
-        lambda c: ((c.value,), None),
-        lambda _, items: Case(*items),
-        namespace="test",
+        Case, lambda c: ((c.value,), None), lambda _, items: Case(*items), namespace="test"
     )
     try:
         case = ab.convert_tree(Case([ONES]), "torch", namespace="test")

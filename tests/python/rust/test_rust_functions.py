@@ -260,10 +260,7 @@ def test_a_result_is_narrowed_for_a_caller_whose_framework_lacks_its_dtype(jnp, 
         with pytest.warns(ab.NarrowedDtypeWarning, match="positions: JAX has no int64"):
             found = ext.positions(data, 5)
         assert found.dtype == "int32" and found.tolist() == [5, 6, 7]
-        for strict in (
-            lambda: ext.positions(data, 2**31),
-            lambda: ext.positions_of_64_bits(data),
-        ):
+        for strict in (lambda: ext.positions(data, 2**31), lambda: ext.positions_of_64_bits(data)):
             with pytest.raises(ab.UnsupportedDtypeError, match="int64|int32"):
                 strict()
         with ab.dtype_policy(narrow="error"), pytest.raises(ab.UnsupportedDtypeError):

@@ -1118,20 +1118,14 @@ def test_out_has_no_memory_that_is_read_after_it_was_written(way, framework):
         (stack[:, :4], stack[:, 2:]),
     ]:
         with pytest.raises(ValueError, match="out shares memory with an array that is cut"):
-            call(
-                same(source),
-                out=same(out),
-            )
+            call(same(source), out=same(out))
         np.testing.assert_array_equal(stack, before)
     with pytest.raises(ValueError, match="out shares memory"):
         call(stack[::-1], out=stack)
     # The same memory, and memory in between.
     call(same(stack), out=same(stack))
     np.testing.assert_array_equal(stack, before + 1)
-    call(
-        same(stack[::2]),
-        out=same(stack[1::2]),
-    )
+    call(same(stack[::2]), out=same(stack[1::2]))
     np.testing.assert_array_equal(stack[1::2], before[::2] + 2)
 
 

@@ -53,15 +53,13 @@ def test_a_gpu_id_that_is_ignored_warns_at_each_call():
         import warnings
         import arraybridge as ab, numpy as np
         x = np.zeros(3, "float32")
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
+        with warnings.catch_warnings(record=True, action="always") as caught:
             for _ in range(3):
                 t = ab.convert_memory(x, "numpy", "torch", gpu_id=0)
             ab.torch(gpu_id=0)(lambda image: image)(t)
         for warning in caught:
             print(warning.category.__name__, "PyTorch" in str(warning.message))
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
+        with warnings.catch_warnings(record=True, action="always") as caught:
             ab.torch(gpu_id=0)(lambda image: image)(t)
         print(len(caught))
         """
@@ -75,8 +73,7 @@ def test_a_declared_function_with_an_ignored_gpu_id_warns_for_its_own_arrays():
         """
         import warnings
         import arraybridge as ab, torch
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
+        with warnings.catch_warnings(record=True, action="always") as caught:
             ab.torch(gpu_id=0)(lambda image: image)(torch.zeros(3))
         print([warning.category.__name__ for warning in caught])
         """

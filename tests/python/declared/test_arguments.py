@@ -241,8 +241,7 @@ def number(value):
     """What a parameter that is a number gets."""
     if isinstance(value, (str, bytes)):
         raise TypeError("text")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
+    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
         return np.float32(float(given_of(value)))
 
 

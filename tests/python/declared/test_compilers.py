@@ -159,9 +159,7 @@ def test_gradients_are_given_by_argument(jax):
 
 
 def test_gradients_reach_arrays_in_lists_and_stop_where_there_is_none(jax):
-    @ab.numpy
-    def weighted(images, weights):
-        return images[0] * weights[0] + images[1] * weights[1]
+    weighted = ab.numpy(lambda images, weights: images[0] * weights[0] + images[1] * weights[1])
 
     def backward(gradient, images, weights):
         return [gradient * weight for weight in weights], None
@@ -270,10 +268,7 @@ def test_arguments_that_are_no_arrays_are_passed_as_they_are(jax):
 
 
 def test_calls_with_different_arguments_are_different_calls(jax):
-    @ab.numpy
-    def signed(x, sign):
-        return np.copysign(x, sign)
-
+    signed = ab.numpy(lambda x, sign: np.copysign(x, sign))
     inside = ab.jax_callback(signed, result=lambda x, sign: x, vmap_method="broadcast_all")
     array = jax.numpy.asarray(X)
     for sign in (0.0, -0.0):
@@ -412,8 +407,7 @@ def test_gradients_of_an_operator_are_those_of_the_named_function(torch):
     x, y = (torch.rand(4, dtype=torch.float64, requires_grad=True) for _ in range(2))
     assert torch.autograd.gradcheck(lambda x, y: op(x, y, 2.5), (x, y))
     assert torch.autograd.gradgradcheck(lambda x, y: op(x, y, 2.5), (x, y))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", ab.GradientDetachedWarning)
+    with warnings.catch_warnings(action="error", category=ab.GradientDetachedWarning):
         op(x, y, 2.5)
     without = cubed_in_torch("without")
     with pytest.raises(RuntimeError, match="no autograd formula"):

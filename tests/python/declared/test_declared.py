@@ -64,10 +64,7 @@ def test_a_declared_function_looks_like_the_function():
 
 
 def test_the_signature_shows_the_added_keywords_before_the_rest():
-    @ab.numpy
-    def f(a, /, b=1, *rest, c, **more):
-        return a
-
+    f = ab.numpy(lambda a, /, b=1, *rest, c, **more: a)
     added = "dtype_conversion=None, slice_by_slice=False, dtype_config=None"
     assert str(inspect.signature(f)) == f"(a, /, b=1, *rest, c, {added}, **more)"
 
@@ -85,10 +82,7 @@ def test_a_function_keeps_a_parameter_that_is_named_like_an_added_keyword():
 
 
 def test_keyword_functions_receive_every_other_keyword():
-    @ab.numpy
-    def f(image, **more):
-        return more
-
+    f = ab.numpy(lambda image, **more: more)
     assert f(image(), dtype_conversion="native", gain=2, slice_by_slice=False) == {"gain": 2}
 
 
@@ -175,10 +169,7 @@ def test_arrays_arrive_as_the_declared_framework_wherever_they_stand(source, tar
 
 
 def test_a_call_without_arrays_is_a_plain_call():
-    @ab.cupy
-    def f(*args, **kwargs):
-        return args, kwargs
-
+    f = ab.cupy(lambda *args, **kwargs: (args, kwargs))
     assert f() == ((), {}) and f(1, "two", three=[3]) == ((1, "two"), {"three": [3]})
 
 
@@ -202,11 +193,7 @@ def test_arguments_that_fit_are_the_same_objects(name):
     bridges.need(name)
     x = bridges.make(name, image())
     values = [x, 2]
-
-    @decorator(name)
-    def f(a, b, c):
-        return a, b, c
-
+    f = decorator(name)(lambda a, b, c: (a, b, c))
     a, b, c = f(x, values, x)
     assert a is x and b is values and c is x
 
@@ -222,10 +209,7 @@ def test_arrays_limits_what_is_converted_and_which_array_leads(torch):
 
 
 def test_the_lead_is_the_first_array_of_the_signature(torch):
-    @ab.torch(output_type="input")
-    def f(a, b):
-        return a.to(b.dtype) + b
-
+    f = ab.torch(output_type="input")(lambda a, b: a.to(b.dtype) + b)
     t, n = bridges.make("torch", image()), image(dtype="float64")
     result = f(b=t, a=n)
     assert kind(result) == "numpy" and result.dtype == "float64"
@@ -285,10 +269,7 @@ def test_an_object_that_is_an_array_itself_is_not_the_lead_of_its_methods(torch)
 
 
 def test_partials_and_nested_decorators_convert_once_for_each_declaration(torch, jax):
-    @ab.torch(output_type="input")
-    def shifted(image, by):
-        return image + by
-
+    shifted = ab.torch(output_type="input")(lambda image, by: image + by)
     assert (functools.partial(shifted, by=2)(image()) == image() + 2).all()
     assert (ab.torch(functools.partial(shifted, by=2))(image()).numpy() == image() + 2).all()
 
@@ -393,8 +374,7 @@ def test_integers_without_values_are_cast_to_an_input_dtype_uncounted(torch, jax
     large = np.full((2, 2), 2**24 + 1, "int32")
     options = dict(input_dtype="float32", dtype_conversion="native")
     double = {name: decorator(name)(**options)(lambda x: x * 2) for name in HOSTED}
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", ab.RoundedIntegersWarning)
+    with warnings.catch_warnings(action="error", category=ab.RoundedIntegersWarning):
         results = (
             torch.vmap(double["torch"])(torch.from_numpy(large)),
             jax.jit(double["jax"])(large),
@@ -409,8 +389,7 @@ def test_integers_without_values_are_cast_to_an_input_dtype_uncounted(torch, jax
 def test_an_input_dtype_that_only_rounds_is_what_was_asked_for():
     f = ab.numpy(input_dtype="uint8", dtype_conversion="native")(lambda image: image)
     g = ab.numpy(input_dtype="float32", dtype_conversion="native")(lambda image: image)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         assert f(np.array([0.25, 2.5])).tolist() == [0, 2]
         assert g(np.array([0.1, 1 / 3])).dtype == "float32"
         assert g(np.array([2**30], "int32")).tolist() == [2**30]
@@ -478,8 +457,7 @@ def test_a_cast_that_keeps_a_gradient_is_recorded_and_can_be_refused(torch):
 
 def narrowings(function, *arguments):
     """The warnings about narrowed arrays, and the result."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         result = function(*arguments)
     return [str(w.message) for w in caught if w.category is ab.NarrowedDtypeWarning], result
 
@@ -560,11 +538,7 @@ def test_convert_memory_narrows_and_convert_does_not(jax):
 
 def test_input_dtype_does_not_lose_the_imaginary_part():
     for name in HOSTED:
-
-        @decorator(name)(input_dtype="float32")
-        def f(image):
-            return image
-
+        f = decorator(name)(input_dtype="float32")(lambda image: image)
         for source in ("numpy", name):
             with pytest.raises(ab.UnsupportedDtypeError, match="imaginary part would be lost"):
                 f(bridges.make(source, image(dtype="complex64")))
@@ -604,10 +578,7 @@ def test_copy_false_raises_where_memory_cannot_be_shared(torch, cle):
 
 
 def test_a_missing_device_is_named(torch):
-    @ab.torch(device="cuda:17")
-    def f(image):
-        return image
-
+    f = ab.torch(device="cuda:17")(lambda image: image)
     with pytest.raises(ab.DeviceUnavailableError, match="17"):
         f(image())
     assert kind(ab.torch(device="host")(lambda image: image)(image())) == "torch"
@@ -633,10 +604,7 @@ def test_a_contract_that_returns_false_is_a_value_error():
 
 
 def test_every_array_of_a_result_comes_back_as_the_output_type(torch, jax):
-    @ab.torch(output_type="numpy")
-    def f(image):
-        return [image, image.sum(), "label", None]
-
+    f = ab.torch(output_type="numpy")(lambda image: [image, image.sum(), "label", None])
     result = f(image())
     assert type(result) is list and result[2:] == ["label", None]
     assert kind(result[0]) == kind(result[1]) == "numpy"
@@ -998,10 +966,7 @@ def test_an_asynchronous_generator_converts_what_it_yields(torch):
 
 
 def test_jax_transformations_go_through(jax, jnp):
-    @ab.jax
-    def f(image):
-        return (image**2).sum()
-
+    f = ab.jax(lambda image: (image**2).sum())
     x = jnp.arange(6.0).reshape(2, 3)
     assert float(jax.jit(f)(x)) == 55
     assert jnp.allclose(jax.grad(f)(x), 2 * x)
@@ -1056,10 +1021,7 @@ def test_a_tensorflow_graph_translates_the_conditions_of_a_declared_function(tf)
 
 
 def test_torch_gradients_go_through(torch):
-    @ab.torch
-    def f(image):
-        return (image**2).sum()
-
+    f = ab.torch(lambda image: (image**2).sum())
     x = torch.arange(6.0).reshape(2, 3).requires_grad_()
     f(x).backward()
     assert torch.equal(x.grad, 2 * x.detach())
@@ -1118,11 +1080,7 @@ def test_jax_results_do_not_see_later_writes_to_shared_memory(jax, torch):
 
     # Wherever the arrays are in the result.
     for wrap in (lambda y: {"y": [y]}, lambda y: (1, (y,)), lambda y: [[y]]):
-
-        @ab.jax
-        def g(image, wrap=wrap):
-            return wrap(f.__wrapped__(image))
-
+        g = ab.jax(lambda image, wrap=wrap: wrap(f.__wrapped__(image)))
         x = torch.ones(512, 512)
         y = g(x)
         x.zero_()
@@ -1146,8 +1104,7 @@ def test_jax_results_do_not_see_later_writes_to_shared_memory(jax, torch):
         assert float(np.asarray(y).min()) == 1
 
     # JAX warns of iterators.
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         x = torch.ones(512, 512)
         assert [y.shape for y in ab.jax(lambda image: iter([image]))(x)] == [(512, 512)]
 
@@ -1160,23 +1117,15 @@ def test_declared_functions_call_each_other_across_frameworks(torch, jax, tf):
     def down(image, depth):
         return image if depth == 0 else across(image, depth - 1) + 1
 
-    @ab.jax(output_type="input")
-    def across(image, depth):
-        return up(image, depth)
-
-    @ab.tensorflow(output_type="input")
-    def up(image, depth):
-        return down(image, depth)
-
+    across = ab.jax(output_type="input")(lambda image, depth: up(image, depth))
+    up = ab.tensorflow(output_type="input")(lambda image, depth: down(image, depth))
     assert (down(image(), 6) == image() + 6).all()
 
 
 def test_threads_do_not_disturb_each_other(torch):
     failures = []
 
-    @ab.torch(output_type="input")
-    def f(image, by):
-        return image + by
+    f = ab.torch(output_type="input")(lambda image, by: image + by)
 
     def work(by):
         for _ in range(200):
@@ -1235,10 +1184,7 @@ def test_no_reference_is_lost_or_kept(torch):
 
 
 def test_an_upload_of_an_immutable_array_is_recorded_as_an_upload(jax, cle):
-    @ab.pyclesperanto
-    def same(image):
-        return image
-
+    same = ab.pyclesperanto(lambda image: image)
     image = np.ones((3, 4), "float32")
     with ab.trace() as records:
         same(bridges.make("jax", image))

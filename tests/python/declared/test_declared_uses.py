@@ -107,11 +107,7 @@ def test_arrays_are_found_in_starred_arguments_and_one_level_deep():
 
 def test_a_default_value_is_passed_as_it_is():
     default = image(3)
-
-    @ab.torch
-    def f(image, kernel=default):
-        return kernel is default
-
+    f = ab.torch(lambda image, kernel=default: kernel is default)
     assert f(image(2))
 
 
@@ -186,11 +182,7 @@ def test_what_cannot_be_called_cannot_be_declared(thing):
 
 
 def test_declarations_nest(jax):
-    @ab.torch
-    @ab.jax
-    def f(image):
-        return image
-
+    f = ab.torch(ab.jax(lambda image: image))
     assert kind(f(image(2))) == "torch"
     assert (f.input_memory_type, f.__wrapped__.input_memory_type) == ("torch", "jax")
     assert str(inspect.signature(f)).count("slice_by_slice") == 1
@@ -200,14 +192,8 @@ def test_a_dtype_that_a_call_asks_for_passes_through_every_declaration():
     class Config:
         default_dtype_conversion = "native"
 
-    @ab.numpy
-    def half(image):
-        return image / 2
-
-    @functools.wraps(half)
-    def wrapped(*args, **kwargs):
-        return half(*args, **kwargs)
-
+    half = ab.numpy(lambda image: image / 2)
+    wrapped = functools.wraps(half)(lambda *args, **kwargs: half(*args, **kwargs))
     for inner in (half, wrapped, functools.partial(half), ab.torch(half)):
         f = ab.torch(inner, output_type="numpy")
         assert f(image(3) + np.uint16(10)).tolist() == [5, 6, 6]

@@ -112,11 +112,8 @@ def real(caller, x):
 
 def test_a_gradient_is_that_of_finite_differences(jax, torch):
     need("torch", "jax")
-
-    @ab.jax(differentiable=True)
-    def f(x, y):
-        return jax.numpy.sin(x) * y.sum(), jax.numpy.exp(y)
-
+    sine = jax.numpy.sin
+    f = ab.jax(differentiable=True)(lambda x, y: (sine(x) * y.sum(), jax.numpy.exp(y)))
     with bridges.x64(True):
         x = torch.rand(2, 3, dtype=torch.float64, requires_grad=True)
         # Neither contiguous, nor aligned to what JAX needs.
@@ -280,12 +277,7 @@ def test_a_compiled_function_of_jax_is_compiled_once(jax, torch):
 
     programs = [_gradients._jax_linearized(), _gradients._jax_pulled()]
     before = [program._cache_size() for program in programs]
-
-    @ab.jax(differentiable=True)
-    @jax.jit
-    def f(x, scale=1.0):
-        return {"loss": (x**2).sum() * scale}
-
+    f = ab.jax(differentiable=True)(jax.jit(lambda x, scale=1.0: {"loss": (x**2).sum() * scale}))
     for _ in range(3):
         x = torch.tensor(X, dtype=torch.float32, requires_grad=True)
         f(x, scale=2.0)["loss"].backward()
@@ -570,11 +562,7 @@ def test_nothing_is_left_of_a_training_step(torch):
 
 def test_gradients_by_hand_of_keywords_and_of_another_dtype(torch):
     need("torch")
-
-    @ab.numpy(output_type="input")
-    def product(x, m):
-        return x * m
-
+    product = ab.numpy(output_type="input")(lambda x, m: x * m)
     product.defvjp(
         lambda x, m: (x * m, (x, m)),
         lambda saved, gradient: (
@@ -726,8 +714,7 @@ def test_results_and_gradients_of_tensorflow_are_on_the_devices_of_the_arguments
 
 
 def ended(call):
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         call()
     return [w for w in caught if issubclass(w.category, ab.GradientDetachedWarning)]
 

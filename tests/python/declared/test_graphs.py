@@ -101,8 +101,7 @@ def test_the_policy_of_a_graph_is_that_of_a_call(torch, name):
 
     for lead in ("uint8", "int16", "int32", "float32", "float64", "bool"):
         x = torch.ones(8, 8, dtype=getattr(torch, lead))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             expected = program(x, found)
         compiled = torch.compile(program, fullgraph=True, backend="eager")(x, found)
         assert compiled.dtype == expected.dtype

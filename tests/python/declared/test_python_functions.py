@@ -117,13 +117,11 @@ def test_warnings_name_the_line_of_the_call():
     inner = ab.numpy(lambda image: image + 0.5)
     other = ab.numpy(lambda image: image + 0.5)
     outer = ab.numpy(lambda image: other(image))
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         inner(values)
         line = sys._getframe().f_lineno - 1
     assert [(w.filename, w.lineno) for w in caught] == [(__file__, line)]
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         outer(values)
     # The call is in the function that the outer declaration is for.
     assert [(w.filename, w.lineno) for w in caught] == [(__file__, line - 3)]

@@ -72,11 +72,7 @@ def test_items_and_attributes_of_a_model_output_are_the_same_arrays():
 
 def test_the_same_array_twice_stays_the_same_array(torch):
     frame = pytest.importorskip("pandas").DataFrame(ONES)
-
-    @ab.torch(dtype_conversion="native")
-    def same(x, y, c, *, d):
-        return x is y is c["a"][0] is d
-
+    same = ab.torch(dtype_conversion="native")(lambda x, y, c, *, d: x is y is c["a"][0] is d)
     for data in (ONES, ONES[:, ::-1], ab.convert(ONES, "numpy", copy=True), frame):
         assert same(data, data, {"a": [data]}, d=data)
 

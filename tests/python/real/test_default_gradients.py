@@ -66,8 +66,7 @@ def test_a_graph_of_tensorflow_warns_when_it_is_traced(tf):
 
     with pytest.warns(ab.GradientDetachedWarning, match="trace"):
         assert traced(tf.constant(2.0)).dtype == tf.uint8
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", ab.GradientDetachedWarning)
+    with warnings.catch_warnings(action="error", category=ab.GradientDetachedWarning):
         traced(tf.constant(3.0))
 
 
@@ -79,8 +78,7 @@ def test_a_gradient_of_jax_reaches_the_weights(jax, transform):
     def loss(weight):
         return scaled(given, weight).sum()
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", ab.GradientDetachedWarning)
+    with warnings.catch_warnings(action="error", category=ab.GradientDetachedWarning):
         found = getattr(jax, transform)(loss)(2.5)
     gradient = found[1] if isinstance(found, tuple) else found
     assert gradient == image.sum()
@@ -97,6 +95,5 @@ def test_a_trace_of_jax_that_does_not_say_so_warns(jax, transform):
         assert traced(weights).dtype == "uint8"
     chosen = ab.jax(lambda image, weight: image * weight, dtype_conversion="preserve")
     silent = getattr(jax, transform)(lambda weight: chosen(given, weight))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         silent(weights)

@@ -23,8 +23,7 @@ def image():
 
 
 def quiet(function, *args, **kwargs):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         return function(*args, **kwargs)
 
 
@@ -220,8 +219,7 @@ def test_a_quarter_of_the_root_mean_square_is_the_limit(values, collapses):
             ab.finish_dtype(result, lead)
     else:
         quiet(ab.finish_dtype, result, lead)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ab.ClippedValuesWarning)
+    with warnings.catch_warnings(action="ignore", category=ab.ClippedValuesWarning):
         assert ab.finish_dtype(result, lead, dtype_conversion="preserve").dtype == "uint8"
 
 

@@ -58,8 +58,7 @@ def frameworks(torch, jax, request):
 @every
 def test_always_means_each_time(name):
     call, category = CASES[name]
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         for _ in range(3):
             call()
     assert [w.category for w in caught] == [category] * 3
@@ -69,8 +68,7 @@ def test_always_means_each_time(name):
 @every
 def test_default_means_once_for_each_line(name):
     call, category = CASES[name]
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("default")
+    with warnings.catch_warnings(record=True, action="default") as caught:
         for _ in range(3):
             call()
         call_again = call
@@ -81,11 +79,9 @@ def test_default_means_once_for_each_line(name):
 @every
 def test_error_means_each_time_even_after_the_warning_was_given(name):
     call, category = CASES[name]
-    with warnings.catch_warnings(record=True):
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always"):
         call()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         for _ in range(2):
             with pytest.raises(category):
                 call()
@@ -114,8 +110,7 @@ def test_slices_cause_one_warning_for_the_stack():
     declared = ab.numpy(lambda image: ("a name", image / 2), slice_by_slice=True)
     first = ab.numpy(lambda image: image / 2, slice_by_slice=True)
     for function in (declared, first):
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
+        with warnings.catch_warnings(record=True, action="always") as caught:
             function(stack)
         found = [str(w.message) for w in caught if w.category is ab.FractionsLostWarning]
         assert len(found) <= 1, found

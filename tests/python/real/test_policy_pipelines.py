@@ -79,8 +79,7 @@ def test_a_tensor_with_a_gradient_that_overflows_is_warned_of():
 def test_an_image_behind_something_else_gets_one_warning_for_all_slices(first):
     stack = np.arange(90, 150, dtype="uint8").reshape(5, 3, 4)
     halves = ab.numpy(lambda image: (first, image / 2), slice_by_slice=True)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         _, image = halves(stack)
     (warning,) = caught
     assert "30 values" in str(warning.message)

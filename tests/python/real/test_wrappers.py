@@ -156,8 +156,7 @@ def test_labels_in_another_order_are_said_and_the_result_has_none(case, nested):
 def test_the_way_out_of_another_order_gives_the_values_of_the_library():
     summed = ab.torch(output_type="input")(lambda a, b: a + b)
     turned = SQUARE.T[:, ::-1]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         again = turned.transpose("y", "x").reindex_like(SQUARE)
         assert summed(SQUARE, again).identical(SQUARE + turned)
         assert summed(SQUARE, SQUARE.T.data).dims == ("y", "x")
@@ -194,16 +193,14 @@ def test_another_order_counts_in_arrays_that_are_read_part_by_part(tmp_path):
     tiled = ab.numpy(output_type="input", tiles=(2, 2), sliced="b")(lambda a, b: a + b)
     with pytest.warns(ORDER, match="the arguments 'a' and 'b' have the axes"):
         assert type(tiled(a, b)) is np.ndarray
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         assert tiled(a, b.transpose("y", "x")).dims == ("y", "x")
 
 
 def test_the_axes_of_a_data_set_have_no_order():
     kept = ab.torch(output_type="input", keep=True)(lambda a, b: a + b)
     data = xarray.Dataset({"a": SQUARE})
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         assert kept(data, SQUARE)["a"].dims == ("y", "x")
 
 

@@ -265,8 +265,7 @@ def test_a_result_is_narrowed_for_a_caller_whose_framework_lacks_its_dtype(jnp, 
                 strict()
         with ab.dtype_policy(narrow="error"), pytest.raises(ab.UnsupportedDtypeError):
             ext.positions(data, 0)
-    with bridges.x64(True), warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with bridges.x64(True), warnings.catch_warnings(action="error"):
         assert ext.positions(jnp.zeros(2, "float32"), 2**40).dtype == "int64"
 
 
@@ -925,8 +924,7 @@ def test_a_cast_of_an_argument_warns_of_integers_that_are_rounded(ext, dtype):
     assert [w.filename for w in caught] == [__file__]
     with pytest.warns(ab.RoundedIntegersWarning, match=r"'images\[1\]': 1 \w+ value was"):
         ext.mean_of([np.ones((1, 1)), large[None, :1]])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         ext.mean(large[[1, 2, 4]])
         with pytest.raises(ab.RoundedIntegersWarning):
             ext.mean(large)
@@ -938,8 +936,7 @@ import sys, warnings
 import bridges, jax.numpy as jnp, arraybridge as ab
 ext = bridges.module(sys.argv[1])
 x = jnp.zeros(3)
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
+with warnings.catch_warnings(record=True, action="always") as caught:
     handed_on, shared = ext.through(x), ab.convert(x, "torch")
 handed_on += 1
 assert x.tolist() == [0, 0, 0], x

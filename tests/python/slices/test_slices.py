@@ -513,8 +513,7 @@ STACKS = ("numpy", "torch", "jax", "tensorflow", "pyclesperanto")
 def sliced(name, function, lead, **options):
     """The result for the whole stack, and that of the calls for its slices."""
     declared = getattr(ab, name)(output_type="numpy", **options)(function)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         result = declared(lead, slice_by_slice=True)
     return result, [str(w.message) for w in caught if w.category is not ab.NarrowedDtypeWarning]
 
@@ -542,8 +541,7 @@ def test_the_warnings_count_the_values_of_all_slices(factor, found):
         return slice * np.float64(factor)
 
     image.__qualname__ = "uint8 image"
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         ab.numpy(image)(lead)
     _, messages = sliced("numpy", image, lead)
     assert messages == [str(w.message) for w in caught] and len(messages) == 1

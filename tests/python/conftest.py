@@ -35,6 +35,12 @@ def pytest_report_header(config):
     return lines
 
 
+def pytest_runtest_setup(item):
+    """Skip a test with a parameter that names a missing framework."""
+    values = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    bridges.need(*(value for value in values if isinstance(value, str)))
+
+
 def framework(name, module):
     """A fixture that imports a framework, or skips the test where the framework is missing."""
 

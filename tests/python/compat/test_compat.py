@@ -229,7 +229,6 @@ def test_a_name_that_is_like_no_other_lists_the_known_ones():
 
 @pytest.mark.parametrize("name", bridges.CPU_FRAMEWORKS)
 def test_a_module_and_an_array_class_are_taken_as_the_frameworks_name(name):
-    bridges.need(name)
     x = image()
     expected = ab.convert(x, name)
     for target in (importlib.import_module(name), type(expected)):

@@ -141,7 +141,6 @@ def test_there_is_one_object_for_each_framework():
 
 @pytest.mark.parametrize("name", bridges.CPU_FRAMEWORKS)
 def test_a_framework_converts_its_arrays(name):
-    bridges.need(name)
     library = ab.ArrayLibrary.named(name)
     values = np.arange(24, dtype="float32").reshape(2, 3, 4)
     place = library.available_devices()[0]
@@ -163,7 +162,6 @@ def test_a_framework_converts_its_arrays(name):
 
 @pytest.mark.parametrize("name", [f for f in bridges.CPU_FRAMEWORKS if f != "pyclesperanto"])
 def test_a_framework_computes_with_its_arrays(name):
-    bridges.need(name)
     library = ab.ArrayLibrary.named(name)
     values = np.arange(24, dtype="float32").reshape(2, 3, 4)
     array = library.from_numpy(values, ab.HOST)

@@ -45,11 +45,6 @@ def test_a_handler_for_a_framework_that_nobody_knows_lists_the_names():
         ab.as_function(lambda x: x, "foo")
 
 
-@pytest.fixture
-def jax(jax):
-    return jax
-
-
 def extremes_in_jax(jax):
     like = jax.ShapeDtypeStruct
     lowest = lambda x, scale=1.0: like(x.shape[:-1], x.dtype)  # noqa: E731
@@ -73,7 +68,6 @@ def test_a_function_is_called_inside_jit(jax, wrap):
 @pytest.mark.parametrize("name", ("numpy", "torch", "tensorflow"))
 @pytest.mark.parametrize("dtype", ("bool", "uint8", "int16", "float32", "bfloat16", "complex64"))
 def test_values_and_dtypes_are_kept_in_both_directions(jax, name, dtype):
-    bridges.need(name)
     values = bridges.values(dtype, (3, 5))
     seen = []
 
@@ -586,7 +580,6 @@ UPPER = {"uplo": np.uint8(ord("L"))}  # LAPACK's lower triangle is C's upper one
 @pytest.mark.filterwarnings("ignore::arraybridge.SharedImmutableMemoryWarning")
 @pytest.mark.parametrize("framework", ("numpy", "torch", "jax", "tensorflow"))
 def test_a_handler_of_xla_takes_and_gives_a_frameworks_arrays(cholesky, framework):
-    bridges.need(framework)
     handler, result = cholesky
     call = ab.as_function(handler, framework, result=result)
     for source in bridges.INSTALLED:

@@ -148,7 +148,6 @@ def test_a_decorator_does_not_take_the_options_of_functions_in_rust(option):
 @pytest.mark.parametrize("source", HOSTED)
 @pytest.mark.parametrize("target", HOSTED)
 def test_arrays_arrive_as_the_declared_framework_wherever_they_stand(source, target):
-    bridges.need(source, target)
     seen = []
 
     @decorator(target)
@@ -190,7 +189,6 @@ def test_the_callers_lists_do_not_change(torch):
 
 @pytest.mark.parametrize("name", HOSTED)
 def test_arguments_that_fit_are_the_same_objects(name):
-    bridges.need(name)
     x = bridges.make(name, image())
     values = [x, 2]
     f = decorator(name)(lambda a, b, c: (a, b, c))
@@ -320,7 +318,6 @@ def test_input_dtype_casts_arguments_and_the_lead_keeps_its_own():
 
 @pytest.mark.parametrize("name", (*HOSTED, "pyclesperanto"))
 def test_input_dtype_is_the_cast_of_convert_whoever_brings_the_array(name):
-    bridges.need(name)
     values = np.array([[-3.5, 0.5, 2.5, 300]], dtype="float32")
 
     @decorator(name)(input_dtype="uint8", output_type="numpy", dtype_conversion="native")
@@ -352,7 +349,6 @@ LOST = {
 @pytest.mark.parametrize("case", LOST)
 @pytest.mark.parametrize("name", HOSTED)
 def test_what_input_dtype_loses_is_counted_whoever_brings_the_array(name, case):
-    bridges.need(name)
     before, values, after, text = LOST[case]
     kind = ab.RoundedIntegersWarning if case == "rounded" else ab.ClippedValuesWarning
     with bridges.x64(True):
@@ -474,7 +470,6 @@ def narrowings(function, *arguments):
     ],
 )
 def test_an_argument_gets_the_nearest_dtype_with_one_warning_per_call(name, dtype, nearest):
-    bridges.need(name)
     given = np.ones((2, 3), dtype)
 
     @decorator(name)(output_type="input")
@@ -629,7 +624,6 @@ def test_the_arrays_of_a_result_are_converted_at_any_depth_of_lists_tuples_and_d
 
 @pytest.mark.parametrize("name", ("torch", "jax", "tensorflow"))
 def test_a_scalar_of_numpy_becomes_an_array_of_another_output_type(name):
-    bridges.need(name)
     f = ab.memory_types("numpy", name)
     most = f(lambda image: image.max())(image(dtype="uint8"))
     # It keeps its own dtype.
@@ -711,7 +705,6 @@ def test_slice_by_slice_calls_for_each_slice_of_the_lead(torch):
 
 @pytest.mark.parametrize("name", ("torch", "jax", "tensorflow"))
 def test_one_number_per_slice_keeps_its_dtype_as_a_single_number_does(name):
-    bridges.need(name)
     stack = np.arange(24, dtype="uint8").reshape(2, 3, 4)
 
     @decorator(name)(input_dtype="float32", output_type="numpy")
@@ -1207,8 +1200,6 @@ def test_an_object_that_is_called_is_named_after_its_class():
 
 @pytest.mark.parametrize("name", ["jax", "tensorflow"])
 def test_results_of_immutable_arrays_can_be_written_to_if_the_declaration_says_so(name):
-    bridges.need(name)
-
     def negative(x):
         return -x
 

@@ -14,11 +14,6 @@ PAIRS = [(caller, name) for caller in OWN for name in OWN if caller != name]
 X = np.array([[0.5, -1.25, 2.0], [3.0, 0.75, -0.5]])
 
 
-def need(*names):
-    for name in names:
-        bridges.need(name)
-
-
 def power(name, exponent=3):
     """A function of a framework: the sum of cubes, and the cubes, in a dictionary."""
 
@@ -75,7 +70,6 @@ def host(array):
 
 @pytest.mark.parametrize(("caller", "name"), PAIRS)
 def test_a_gradient_flows_through_a_function_of_another_framework(caller, name):
-    need(caller, name)
     f = power(name)
     x, y = (bridges.make(caller, array.astype("float32")) for array in (X, X + 2))
     of_x, of_y = gradient_of(caller, weighed(caller, lambda x, y: f(x, y, scale=2.0)), x, y)
@@ -87,7 +81,6 @@ def test_a_gradient_flows_through_a_function_of_another_framework(caller, name):
 @pytest.mark.parametrize(("caller", "name"), PAIRS)
 @pytest.mark.parametrize("dtype", ("float16", "bfloat16", "float32", "float64", "complex64"))
 def test_every_dtype_with_a_gradient_keeps_it(caller, name, dtype):
-    need(caller, name)
     square = getattr(ab, name)(differentiable=True)(lambda x: x * x * x)
     with bridges.x64(True):
         x = bridges.make(caller, bridges.values(dtype, (3, 2)))
@@ -111,7 +104,6 @@ def real(caller, x):
 
 
 def test_a_gradient_is_that_of_finite_differences(jax, torch):
-    need("torch", "jax")
     sine = jax.numpy.sin
     f = ab.jax(differentiable=True)(lambda x, y: (sine(x) * y.sum(), jax.numpy.exp(y)))
     with bridges.x64(True):
@@ -124,7 +116,6 @@ def test_a_gradient_is_that_of_finite_differences(jax, torch):
 
 @pytest.mark.parametrize(("caller", "name"), PAIRS)
 def test_a_gradient_has_a_gradient(caller, name):
-    need(caller, name)
     cube = getattr(ab, name)(differentiable=True)(lambda x: x * x * x)
     x = bridges.make(caller, X.astype("float32"))
     if caller == "torch":
@@ -149,9 +140,7 @@ def test_a_gradient_has_a_gradient(caller, name):
     np.testing.assert_allclose(host(second), 6 * X, rtol=1e-5)
 
 
-def test_transformations_of_torch_go_through(torch):
-    need("torch", "jax")
-
+def test_transformations_of_torch_go_through(jax, torch):
     cube = ab.jax(differentiable=True)(lambda x: x * x * x)
     x = torch.tensor(X, dtype=torch.float32)
     for transformed in (
@@ -168,8 +157,6 @@ def test_transformations_of_torch_go_through(torch):
 @pytest.mark.filterwarnings("ignore::arraybridge.NarrowedDtypeWarning")
 @pytest.mark.parametrize("name", ("jax", "tensorflow"))
 def test_tangents_of_torch_are_pushed_forward(torch, name):
-    need("torch", name)
-
     f = getattr(ab, name)(differentiable=True)(lambda x, k, y: (x * x * x * y, k + 1, y * 2))
     x, y = torch.tensor(X, dtype=torch.float32), torch.tensor(X + 3, dtype=torch.float32)
     k, u, v = torch.arange(3), torch.ones_like(x), torch.full_like(y, 2)
@@ -205,8 +192,6 @@ def test_tangents_of_torch_are_pushed_forward(torch, name):
 
 @pytest.mark.parametrize("name", ("torch", "tensorflow"))
 def test_transformations_of_jax_go_through(jax, name):
-    need("jax", name)
-
     cube = getattr(ab, name)(differentiable=True)(lambda x: x * x * x)
     x = jax.numpy.asarray(X, "float32")
     assert np.allclose(jax.jit(lambda x: cube(x) + 1)(x), X**3 + 1)
@@ -225,10 +210,8 @@ def test_transformations_of_jax_go_through(jax, name):
         jax.jvp(cube, (x,), (x,))
 
 
-def test_control_flow_of_jax_goes_through(jax):
+def test_control_flow_of_jax_goes_through(torch, jax):
     """JAX traces the function twice there, and compares what it returns."""
-    need("jax", "torch")
-
     cube = ab.torch(differentiable=True)(lambda x: {"a": (x * x * x).sum()})
     x = jax.numpy.asarray(X[0], "float32")
 
@@ -247,32 +230,28 @@ def test_control_flow_of_jax_goes_through(jax):
 
 
 @pytest.mark.parametrize("name", ("torch", "jax"))
-def test_graphs_of_tensorflow_go_through(name, recwarn):
-    need("tensorflow", name)
-    import tensorflow
-
+def test_graphs_of_tensorflow_go_through(tf, name, recwarn):
     cube = getattr(ab, name)(differentiable=True)(lambda x: x * x * x)
 
     def gradient(x):
-        return gradient_of("tensorflow", lambda x: tensorflow.reduce_sum(cube(x)), x)[0]
+        return gradient_of("tensorflow", lambda x: tf.reduce_sum(cube(x)), x)[0]
 
     def second(x):
-        return gradient_of("tensorflow", lambda x: tensorflow.reduce_sum(gradient(x)), x)[0]
+        return gradient_of("tensorflow", lambda x: tf.reduce_sum(gradient(x)), x)[0]
 
-    x = tensorflow.constant(X, "float32")
-    spec = [tensorflow.TensorSpec([None, 3], "float32")]
+    x = tf.constant(X, "float32")
+    spec = [tf.TensorSpec([None, 3], "float32")]
     for function, expected in ((cube, X**3), (gradient, 3 * X**2), (second, 6 * X)):
         for options in ({}, {"input_signature": spec}):
-            found = tensorflow.function(function, **options)(x)
+            found = tf.function(function, **options)(x)
             np.testing.assert_allclose(host(found), expected, rtol=1e-5)
-    variable = tensorflow.Variable(x)
-    with tensorflow.GradientTape() as tape:
-        result = tensorflow.reduce_sum(cube(variable))
+    variable = tf.Variable(x)
+    with tf.GradientTape() as tape:
+        result = tf.reduce_sum(cube(variable))
     np.testing.assert_allclose(host(tape.gradient(result, variable)), 3 * X**2, rtol=1e-5)
 
 
 def test_a_compiled_function_of_jax_is_compiled_once(jax, torch):
-    need("torch", "jax")
     from arraybridge import _gradients
 
     programs = [_gradients._jax_linearized(), _gradients._jax_pulled()]
@@ -288,8 +267,6 @@ def test_a_compiled_function_of_jax_is_compiled_once(jax, torch):
 
 @pytest.mark.parametrize("name", ("jax", "tensorflow"))
 def test_what_came_back_is_the_callers_to_write_to(torch, name):
-    need("torch", name)
-
     constant = bridges.make(name, np.full(64, 5, "float32"))
 
     @getattr(ab, name)(differentiable=True)
@@ -309,9 +286,7 @@ def test_what_came_back_is_the_callers_to_write_to(torch, name):
     assert (y.grad == 1).all()
 
 
-def test_an_argument_that_changed_before_the_derivative_is_an_error_of_torch(torch):
-    need("torch", "jax")
-
+def test_an_argument_that_changed_before_the_derivative_is_an_error_of_torch(jax, torch):
     x = torch.ones(64, requires_grad=True)
     y = x * 1
     result = ab.jax(differentiable=True)(lambda x: x * x)(y)
@@ -321,9 +296,7 @@ def test_an_argument_that_changed_before_the_derivative_is_an_error_of_torch(tor
         result.sum().backward()
 
 
-def test_results_are_of_the_callers_framework_without_a_gradient_too(torch):
-    need("torch", "jax")
-
+def test_results_are_of_the_callers_framework_without_a_gradient_too(jax, torch):
     half = ab.jax(differentiable=True)(lambda x, n=2: (x / n, x > n))
     x = torch.tensor(X, dtype=torch.float32)
     for given in (x, x.clone().requires_grad_()):
@@ -337,9 +310,7 @@ def test_results_are_of_the_callers_framework_without_a_gradient_too(torch):
 
 
 @pytest.mark.filterwarnings("ignore::arraybridge.NarrowedDtypeWarning")
-def test_integers_have_no_gradient_and_say_nothing_of_it(torch, recwarn):
-    need("torch", "jax")
-
+def test_integers_have_no_gradient_and_say_nothing_of_it(jax, torch, recwarn):
     @ab.jax(differentiable=True)
     def picked(x, index, table, word):
         assert word == "row"
@@ -352,8 +323,6 @@ def test_integers_have_no_gradient_and_say_nothing_of_it(torch, recwarn):
 
 
 def test_parameters_that_a_function_refers_to_are_constants(jax, torch):
-    need("torch", "jax")
-
     layer = torch.nn.Linear(3, 1)
     f = ab.torch(differentiable=True)(lambda x: layer(x).square().sum())
     x = jax.numpy.asarray(X, "float32")
@@ -367,9 +336,7 @@ def test_parameters_that_a_function_refers_to_are_constants(jax, torch):
 # Mistakes
 
 
-def test_what_cannot_be_differentiated_is_an_error_that_names_the_way_out(jax, torch):
-    need("torch", "jax", "tensorflow")
-
+def test_what_cannot_be_differentiated_is_an_error_that_names_the_way_out(tf, jax, torch):
     cube = ab.tensorflow(differentiable=True)(lambda x, y: x * y)
     x = torch.ones(3, requires_grad=True)
     with pytest.raises(
@@ -430,8 +397,6 @@ def test_a_framework_without_gradients_needs_a_derivative_by_hand():
 
 
 def test_the_warning_of_a_detached_gradient_names_the_option(torch):
-    need("torch")
-
     with pytest.warns(ab.GradientDetachedWarning, match="differentiable=True"):
         ab.convert(torch.ones(3, requires_grad=True), "numpy")
 
@@ -452,7 +417,6 @@ def by_hand(name, **options):
 @pytest.mark.parametrize("caller", OWN)
 @pytest.mark.parametrize("name", ("numpy", "pyclesperanto"))
 def test_a_derivative_by_hand_is_that_of_the_function(caller, name):
-    need(caller, name)
     f = by_hand(name)
     x = bridges.make(caller, X.astype("float32"))
     (found,) = gradient_of(caller, summed(caller, f), x)
@@ -461,8 +425,6 @@ def test_a_derivative_by_hand_is_that_of_the_function(caller, name):
 
 
 def test_a_derivative_by_hand_needs_a_description_where_a_program_is_compiled(jax):
-    need("jax")
-
     x = jax.numpy.asarray(X, "float32")
     with pytest.raises(ab.UnsupportedArrayError, match="pass result= to defvjp"):
         jax.jit(jax.grad(lambda x: by_hand("numpy")(x).sum()))(x)
@@ -476,8 +438,6 @@ def test_a_derivative_by_hand_needs_a_description_where_a_program_is_compiled(ja
 
 
 def test_a_derivative_by_hand_has_no_derivative(torch):
-    need("torch")
-
     x = torch.tensor(X, dtype=torch.float32, requires_grad=True)
     (first,) = torch.autograd.grad(by_hand("numpy")(x).sum(), x, create_graph=True)
     with pytest.raises(ab.NotDifferentiableError, match="given by hand.*functions of torch"):
@@ -493,8 +453,6 @@ def test_a_derivative_by_hand_has_no_derivative(torch):
     ),
 )
 def test_a_wrong_derivative_by_hand_is_an_error_that_says_so(torch, forward, backward, words):
-    need("torch")
-
     f = ab.numpy(output_type="input")(lambda x: x)
     f.defvjp(forward or (lambda x: (x, None)), backward or (lambda kept, g: g))
     x = torch.tensor(X, requires_grad=True)
@@ -503,8 +461,6 @@ def test_a_wrong_derivative_by_hand_is_an_error_that_says_so(torch, forward, bac
 
 
 def test_a_method_and_a_rust_function_have_a_derivative_by_hand(jax, torch, ext):
-    need("torch", "jax")
-
     class Filter:
         @ab.numpy(output_type="input")
         def run(self, x):
@@ -529,7 +485,6 @@ def test_a_method_and_a_rust_function_have_a_derivative_by_hand(jax, torch, ext)
 
 
 def test_a_derivative_by_hand_survives_pickling(torch):
-    need("torch")
     import cloudpickle
 
     f = cloudpickle.loads(cloudpickle.dumps(by_hand("numpy")))
@@ -538,9 +493,7 @@ def test_a_derivative_by_hand_survives_pickling(torch):
     np.testing.assert_allclose(host(x.grad), 2 * X)
 
 
-def test_nothing_is_left_of_a_training_step(torch):
-    need("torch", "jax")
-
+def test_nothing_is_left_of_a_training_step(jax, torch):
     f = ab.jax(differentiable=True)(lambda x: (x * x).sum())
     x = torch.ones(64, requires_grad=True)
 
@@ -561,7 +514,6 @@ def test_nothing_is_left_of_a_training_step(torch):
 
 
 def test_gradients_by_hand_of_keywords_and_of_another_dtype(torch):
-    need("torch")
     product = ab.numpy(output_type="input")(lambda x, m: x * m)
     product.defvjp(
         lambda x, m: (x * m, (x, m)),
@@ -575,9 +527,7 @@ def test_gradients_by_hand_of_keywords_and_of_another_dtype(torch):
     assert x.grad.dtype == m.grad.dtype == torch.float32
 
 
-def test_integers_beside_a_gradient_are_narrowed(torch):
-    need("torch", "jax")
-
+def test_integers_beside_a_gradient_are_narrowed(jax, torch):
     taken = ab.jax(differentiable=True)(lambda x, index: x[index])
     x = torch.ones(3, requires_grad=True)
     with pytest.warns(ab.NarrowedDtypeWarning):
@@ -586,8 +536,6 @@ def test_integers_beside_a_gradient_are_narrowed(torch):
 
 
 def test_out_does_not_go_with_a_gradient(torch):
-    need("torch")
-
     double = ab.numpy(lambda x: x * 2, tiles=(2,), output_type="input")
     double.defvjp(lambda x: (x * 2, None), lambda saved, gradient: (gradient * 2,))
     with pytest.raises(TypeError, match="takes no out"):
@@ -599,10 +547,8 @@ def test_the_first_device_is_an_option():
         ab.torch(differentiable=True, device=0)(lambda x: x)
 
 
-def test_an_error_names_the_argument_whatever_the_order_of_the_keywords(jax, torch):
+def test_an_error_names_the_argument_whatever_the_order_of_the_keywords(tf, jax, torch):
     """JAX and TensorFlow flatten dictionaries by their sorted keys, torch in their own order."""
-    need("torch", "jax", "tensorflow")
-    import tensorflow
 
     def product(image, *others, z, a):
         return image * z * a
@@ -617,7 +563,7 @@ def test_an_error_names_the_argument_whatever_the_order_of_the_keywords(jax, tor
                 f(x, x, **given)
         with pytest.raises(ab.UnsupportedDtypeError, match=r"argument '\*others'"):
             f(x, x, wide, z=x, a=x)
-        x, wide = (tensorflow.ones(3, d) for d in ("float32", "float64"))
+        x, wide = (tf.ones(3, d) for d in ("float32", "float64"))
         for name, given in (("z", dict(z=wide, a=x)), ("a", dict(z=x, a=wide))):
             with pytest.raises(ab.UnsupportedDtypeError, match=f"argument '{name}'"):
                 f(x, x, **given)
@@ -628,9 +574,7 @@ def test_an_error_names_the_argument_whatever_the_order_of_the_keywords(jax, tor
             jax.grad(lambda x, given=given: h(x, x, **given).sum())(x)
 
 
-def test_an_error_of_the_function_is_its_own_where_shapes_are_found_out(jax, caplog):
-    need("torch", "jax")
-
+def test_an_error_of_the_function_is_its_own_where_shapes_are_found_out(torch, jax, caplog):
     wrong = ab.torch(differentiable=True)(lambda x: x @ x.new_ones(5, 2))
     with pytest.raises(RuntimeError, match=r"\[2, 3\] X \[5, 2\]|2x3 and 5x2") as info:
         jax.jit(wrong)(jax.numpy.ones((2, 3)))
@@ -642,8 +586,6 @@ def test_an_error_of_the_function_is_its_own_where_shapes_are_found_out(jax, cap
 
 
 def test_a_derivative_by_hand_calls_the_function_in_tiles_if_it_calls_the_function(torch):
-    need("torch")
-
     seen = []
 
     @ab.numpy(output_type="input", tiles=(2,))
@@ -660,8 +602,7 @@ def test_a_derivative_by_hand_calls_the_function_in_tiles_if_it_calls_the_functi
 FOUR = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
 
 
-def test_results_and_gradients_of_jax_are_on_the_devices_of_the_arguments():
-    need("torch", "jax")
+def test_results_and_gradients_of_jax_are_on_the_devices_of_the_arguments(torch, jax):
     code = """
         import bridges
         bridges.load("jax", "torch")
@@ -691,8 +632,7 @@ def test_results_and_gradients_of_jax_are_on_the_devices_of_the_arguments():
     bridges.survives(code, env=FOUR)
 
 
-def test_results_and_gradients_of_tensorflow_are_on_the_devices_of_the_arguments():
-    need("torch", "tensorflow")
+def test_results_and_gradients_of_tensorflow_are_on_the_devices_of_the_arguments(torch, tf):
     code = """
         import numpy as np, tensorflow as tf, arraybridge as ab
         import torch
@@ -720,8 +660,6 @@ def ended(call):
 
 
 def test_a_function_warns_where_a_tape_or_an_accumulator_loses_the_gradient(tf):
-    need("tensorflow")
-
     halved = ab.numpy(output_type="input")(lambda image: image / 2)
     x, other, variable = tf.constant([1.0, 2.0]), tf.constant([1.0, 2.0]), tf.Variable([1.0])
     with tf.GradientTape() as tape:
@@ -738,7 +676,6 @@ def test_a_function_warns_where_a_tape_or_an_accumulator_loses_the_gradient(tf):
 
 
 def test_a_function_warns_where_forward_mode_loses_the_tangent(torch):
-    need("torch")
     from torch.autograd import forward_ad
 
     halved = ab.numpy(output_type="input")(lambda image: image / 2)

@@ -227,7 +227,6 @@ def calling(torch, function):
 @pytest.mark.parametrize("framework", ("jax", "tensorflow"))
 def test_a_function_of_another_framework_is_an_operator(torch, framework):
     """The graph is whole, and values, dtypes and the form are those of a call without it."""
-    bridges.need(framework)
     inside = []
 
     def computed(x, weights, by=2, *, name="sum"):
@@ -353,7 +352,6 @@ TRANSFORMED = {
 @pytest.mark.parametrize("name", TRANSFORMED)
 def test_transformations_reach_into_an_operator(torch, framework, name):
     """The graph is whole, and values are those of the same in PyTorch alone."""
-    bridges.need(framework)
 
     def total(x):
         if framework == "jax":

@@ -13,7 +13,6 @@ RANGE = {"scaling": "unit", "range": (0, 4095)}
 
 @pytest.mark.parametrize("framework", bridges.CPU_FRAMEWORKS)
 def test_unit_gives_back_the_levels_of_a_12_bit_image(framework):
-    bridges.need(framework)
     parts = ab.convert(LEVELS.astype("float32") / np.float32(4095), framework)
     declared = getattr(ab, framework)(lambda image: parts, output_type="numpy", **RANGE)
     result = declared(LEVELS)

@@ -94,7 +94,6 @@ def like(request, tmp_path):
 
 @pytest.mark.parametrize("name", ("numpy", "torch"))
 def test_conversions_and_declared_functions_take_it(like, name):
-    bridges.need(name)
     data, expected = like
     assert bridges.difference(name, ab.convert(data, name), expected) is None
     record = ab.explain(data, name)

@@ -29,8 +29,7 @@ MASKED = {
 
 
 @pytest.mark.parametrize("make", MASKED.values(), ids=MASKED)
-def test_a_mask_with_something_in_it_is_refused(make):
-    torch = pytest.importorskip("torch")
+def test_a_mask_with_something_in_it_is_refused(torch, make):
     data, f = make(MASK), ab.torch(lambda x: x)
     stack, out = make(np.stack([MASK, MASK])), np.zeros((2, 2, 3), "float32")
     for call in (

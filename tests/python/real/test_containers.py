@@ -47,8 +47,7 @@ CONTAINERS = {
 
 
 @pytest.mark.parametrize(("make", "get"), CONTAINERS.values(), ids=CONTAINERS)
-def test_what_it_holds_is_converted(make, get):
-    torch = pytest.importorskip("torch")
+def test_what_it_holds_is_converted(torch, make, get):
     container = make(ONES)
     seen = []
     ab.torch(lambda x: seen.append(x))(container)
@@ -59,8 +58,7 @@ def test_what_it_holds_is_converted(make, get):
     assert get(container) is ONES
 
 
-def test_items_and_attributes_of_a_model_output_are_the_same_arrays():
-    torch = pytest.importorskip("torch")
+def test_items_and_attributes_of_a_model_output_are_the_same_arrays(torch):
     made = output(logits=ONES, hidden_states=(ONES, ONES * 2))
     found = ab.torch(lambda output: output, dtype_conversion="native")(made)
     assert type(found) is type(made) and isinstance(found.logits, torch.Tensor)

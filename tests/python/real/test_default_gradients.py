@@ -9,8 +9,7 @@ import pytest
 image = np.full((3, 4), 7, "uint8")
 
 
-def test_a_result_of_torch_that_requires_a_gradient_stays_floating_point():
-    torch = pytest.importorskip("torch")
+def test_a_result_of_torch_that_requires_a_gradient_stays_floating_point(torch):
     scaled = ab.torch(lambda image, weight: image * weight)
     weight = torch.tensor(2.5, requires_grad=True)
     result = scaled(torch.from_numpy(image), weight)
@@ -23,8 +22,7 @@ def test_a_result_of_torch_that_requires_a_gradient_stays_floating_point():
     assert chosen.dtype == torch.uint8
 
 
-def test_torch_func_sees_the_gradient():
-    torch = pytest.importorskip("torch")
+def test_torch_func_sees_the_gradient(torch):
     scaled = ab.torch(lambda image, weight: image * weight)
     given = torch.from_numpy(image)
 
@@ -36,8 +34,7 @@ def test_torch_func_sees_the_gradient():
     assert tangent == image.sum()
 
 
-def test_torch_func_warns_where_it_cannot_be_known():
-    torch = pytest.importorskip("torch")
+def test_torch_func_warns_where_it_cannot_be_known(torch):
     scaled = ab.torch(lambda image, weight: image * weight)
     given = torch.from_numpy(image)
     weights = torch.tensor([2.0, 3.0])

@@ -34,7 +34,6 @@ def quiet(function, *args, **kwargs):
 @pytest.mark.parametrize("result", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_floats_for_an_image_get_its_dtype(framework, result, dtype):
-    bridges.need(framework)
     lead = bridges.make(framework, np.arange(6, dtype=dtype).reshape(2, 3))
     floats = bridges.make(framework, np.full((2, 3), 7, result))
     assert bridges.read(framework, ab.finish_dtype(floats, lead))[0] == dtype
@@ -43,7 +42,6 @@ def test_floats_for_an_image_get_its_dtype(framework, result, dtype):
 @pytest.mark.parametrize("dtype", ["uint32", "int32", "uint64", "int64"])
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_floats_for_labels_and_indices_stay_floats(framework, dtype):
-    bridges.need(framework)
     lead = bridges.make(framework, np.arange(6, dtype=dtype).reshape(2, 3))
     floats = bridges.make(framework, np.full((2, 3), 0.5, "float32"))
     assert ab.finish_dtype(floats, lead) is floats
@@ -54,7 +52,6 @@ def test_floats_for_labels_and_indices_stay_floats(framework, dtype):
 @pytest.mark.parametrize("lead", ["uint8", "uint16", "int32", "float32"])
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_integers_of_another_dtype_keep_it(framework, lead):
-    bridges.need(framework)
     given = bridges.make(framework, np.ones((2, 3), lead))
     labels = bridges.make(framework, np.full((2, 3), 900, "int64"))
     assert ab.finish_dtype(labels, given) is labels
@@ -68,8 +65,7 @@ def test_labels_of_an_image_are_not_clamped():
     assert label(image).max() == measure.label(image).max() > 255
 
 
-def test_an_embedding_of_identifiers_stays_floating_point():
-    torch = pytest.importorskip("torch")
+def test_an_embedding_of_identifiers_stays_floating_point(torch):
     embedding = torch.nn.Embedding(10, 3)
     ids = torch.arange(4)
     with torch.no_grad():
@@ -78,8 +74,7 @@ def test_an_embedding_of_identifiers_stays_floating_point():
     assert torch.equal(vectors, embedding(ids).detach())
 
 
-def test_an_index_of_the_largest_logit_is_an_integer():
-    torch = pytest.importorskip("torch")
+def test_an_index_of_the_largest_logit_is_an_integer(torch):
     logits = torch.tensor([[0.5, 2.0, 1.0], [4.0, 1.0, 0.0]])
     assert ab.torch(lambda x: x.argmax(-1, keepdim=True))(logits).dtype == torch.int64
 
@@ -193,7 +188,6 @@ def test_it_is_an_error_at_each_call(image):
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_a_collapse_is_found_in_every_framework_on_the_host(framework, image):
-    bridges.need(framework)
     result = bridges.make(framework, (image / 65535).astype("float32"))
     with pytest.raises(ab.ResultCollapsedError):
         ab.finish_dtype(result, bridges.make(framework, image))
@@ -246,7 +240,6 @@ def test_a_large_bright_image_with_a_dark_border_does_not_collapse():
 
 @pytest.mark.parametrize("framework", ["numpy", "torch"])
 def test_slices_are_judged_together(framework):
-    bridges.need(framework)
     declared = getattr(ab, framework)(lambda image: image * 0.01, slice_by_slice=True)
     stack = np.zeros((4, 30, 30), "uint16")
     stack[:] = 40

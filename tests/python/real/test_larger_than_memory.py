@@ -78,7 +78,6 @@ def test_tiles_follow_the_shards_of_a_zarr_array(stores, workers):
 
 @pytest.mark.parametrize("framework", ("numpy", "torch", "jax", "tensorflow"))
 def test_a_data_set_of_hdf5_goes_through_each_framework(file, framework):
-    bridges.need(framework)
     source = file.create_dataset("source", data=IMAGE.astype("float32"), chunks=(50, 60))
     target = file.create_dataset("target", IMAGE.shape, "uint16", chunks=(64, 64))
     declared = getattr(ab, framework)(lambda tile: tile / 2, tiles=(100, 128), workers=2)
@@ -249,7 +248,6 @@ def test_what_cannot_be_written_to_is_an_error_with_the_function(file, make):
 
 @pytest.mark.parametrize("framework", ("jax", "tensorflow"))
 def test_arrays_that_never_change_are_no_out(framework):
-    bridges.need(framework)
     out = bridges.make(framework, IMAGE)
     with pytest.raises(TypeError, match=f"array of {framework}, which never changes"):
         ab.numpy(smooth, tiles=(100, 100))(IMAGE, out=out)

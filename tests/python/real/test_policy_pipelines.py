@@ -65,8 +65,7 @@ def test_one_element_of_a_framework_that_makes_numbers_of_them_is_a_tile(cle):
     np.testing.assert_array_equal(doubled(image), image * 2)
 
 
-def test_a_tensor_with_a_gradient_that_overflows_is_warned_of():
-    torch = pytest.importorskip("torch")
+def test_a_tensor_with_a_gradient_that_overflows_is_warned_of(torch):
     wide = ab.torch(lambda x, w: x.double() * w)
     x = torch.ones(3)
     w = torch.tensor(1e300, dtype=torch.float64, requires_grad=True)

@@ -47,7 +47,6 @@ CONTAINERS = {
 @pytest.mark.parametrize(("make", "get"), CONTAINERS.values(), ids=CONTAINERS)
 @pytest.mark.parametrize("name", ("torch", "jax", "tensorflow"))
 def test_classes_and_order_stay(make, get, name):
-    bridges.need(name)
     tree = make(ONES)
     new = ab.convert_tree(tree, name)
     assert type(new) is type(tree) and get(tree) is ONES

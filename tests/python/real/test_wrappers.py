@@ -51,7 +51,6 @@ def test_a_data_array_keeps_dims_coords_attrs_and_name():
 
 @pytest.mark.parametrize("name", ("jax", "numpy"))
 def test_the_array_inside_is_of_any_framework_and_stays_so(name):
-    bridges.need(name)
     inside = bridges.make(name, IMAGE)
     with ab.trace() as records:
         result = double(labelled(inside))

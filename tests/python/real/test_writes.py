@@ -79,9 +79,7 @@ def test_an_argument_in_the_way_of_a_declared_copy_stays_as_it_is(torch):
 
 
 @pytest.mark.parametrize("part", [slice(None), slice(1, 3)])
-def test_a_gradient_that_needs_what_was_overwritten_is_an_error(ext, part):
-    torch = pytest.importorskip("torch")
-
+def test_a_gradient_that_needs_what_was_overwritten_is_an_error(torch, ext, part):
     @ab.numpy(writes="out")
     def clear(out):
         out[...] = 0
@@ -102,16 +100,14 @@ def test_a_gradient_that_needs_what_was_overwritten_is_an_error(ext, part):
             loss.backward()
 
 
-def test_an_array_that_a_function_only_reads_keeps_its_version(ext):
-    torch = pytest.importorskip("torch")
+def test_an_array_that_a_function_only_reads_keeps_its_version(torch, ext):
     image, out = torch.ones(4), torch.zeros(4)
     ab.numpy(lambda image, out: image.sum(), writes="out")(image, out)
     ext.touch(image, torch.zeros(4))
     assert (image._version, out._version) == (0, 1)
 
 
-def test_what_inference_mode_made_can_be_written_to(ext):
-    torch = pytest.importorskip("torch")
+def test_what_inference_mode_made_can_be_written_to(torch, ext):
     with torch.inference_mode():
         out = torch.zeros(4)
         ext.touch(torch.ones(4), out)

@@ -149,7 +149,6 @@ def detached(ext, *arguments):
 
 @pytest.mark.parametrize("framework", ["numpy", "torch"])
 def test_a_detached_call_keeps_others_off_its_memory(ext, framework):
-    bridges.need(framework)
     array = bridges.make(framework, np.ones(8, "float32"))
     thread, results = detached(ext, None, array)
     try:
@@ -174,7 +173,6 @@ def keep(ext):
 
 @pytest.mark.parametrize("framework", ["numpy", "torch"])
 def test_a_tensor_that_is_kept_is_not_read_while_its_memory_is_written(ext, keep, framework):
-    bridges.need(framework)
     array = bridges.make(framework, np.zeros(8, "float32"))
     keep(array)
     with pytest.raises(ab.AliasedArgumentError, match="read_kept_and_write.*'out'"):
@@ -388,7 +386,6 @@ def test_a_bool_stays_0_or_1_while_the_other_arguments_are_read(ext, framework):
 
 @pytest.mark.parametrize("framework", ["numpy", "torch"])
 def test_bools_are_not_read_before_they_are_claimed(ext, framework):
-    bridges.need(framework)
     numbers = np.full(8, 0x02020202, "int32").view("float32")
     mask = numbers.view("bool")
     if framework == "torch":
@@ -454,7 +451,6 @@ def same(framework, array):
 @pytest.mark.parametrize("framework", ["numpy", "torch"])
 @pytest.mark.parametrize("name", ["copied", "copied_by_tiles"])
 def test_no_slice_or_tile_is_written_where_another_one_is_read(ext, name, framework):
-    bridges.need(framework)
     stack = np.arange(4 * 8 * 2, dtype="float32").reshape(
         (4, 8, 2) if name == "copied" else (32, 2)
     )

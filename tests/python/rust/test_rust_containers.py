@@ -22,7 +22,6 @@ def ones(*shape):
 
 @pytest.mark.parametrize("framework", HOST)
 def test_a_container_holds_arrays_of_every_framework(ext, framework):
-    bridges.need(framework)
     images = [bridges.make(framework, ones(2, 3) * i) for i in (1, 2)]
     mean = ext.mean_of([*images, ones(2, 3) * 6])
     assert ab.detect_memory_type(mean) == framework
@@ -87,7 +86,6 @@ def test_an_error_names_the_array_in_the_container(ext, call, error, text):
 
 @pytest.mark.parametrize("framework", ("numpy", "torch"))
 def test_arrays_in_a_container_are_claimed(ext, framework):
-    bridges.need(framework)
     out = bridges.make(framework, np.zeros(8, "float32"))
     with pytest.raises(ab.AliasedArgumentError, match="writes to 'out'.*that of 'arrays'"):
         ext.add_all([ones(4), out[:4]], out[2:6])
@@ -103,7 +101,6 @@ def test_arrays_in_a_container_are_claimed(ext, framework):
 
 @pytest.mark.parametrize("framework", ("numpy", "torch"))
 def test_the_claim_on_a_container_lasts_as_long_as_the_call(ext, framework):
-    bridges.need(framework)
     data = bridges.make(framework, ones(4))
     arrays = {"first": ones(2), "second": data}
 
@@ -162,7 +159,6 @@ def test_a_call_slice_by_slice_takes_the_first_array_of_a_container(ext):
 
 @pytest.mark.parametrize("framework", HOST)
 def test_a_struct_of_arrays_is_a_named_tuple(ext, framework):
-    bridges.need(framework)
     image = np.array([[1, 2], [3, 4]], "uint8")
     extent = ext.extent_of(bridges.make(framework, image))
     assert type(extent) is ext.Extent

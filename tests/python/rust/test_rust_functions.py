@@ -27,13 +27,11 @@ pytestmark = pytest.mark.filterwarnings("ignore::arraybridge.SharedImmutableMemo
 
 @pytest.mark.parametrize("framework", (*HOST, "pyclesperanto"))
 def test_a_function_takes_arrays_of_every_framework(ext, framework):
-    bridges.need(framework)
     assert ext.total(bridges.make(framework, IMAGE)) == 276.0
 
 
 @pytest.mark.parametrize("framework", HOST)
 def test_returns_input_gives_the_callers_framework(ext, framework):
-    bridges.need(framework)
     if framework == "jax":
         pytest.skip("JAX has no float64 unless it is switched on")
     data = IMAGE.astype("float64")
@@ -324,7 +322,6 @@ def test_a_function_is_called_for_the_dtype_of_its_array(ext):
 @pytest.mark.parametrize("framework", HOST)
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "float32"])
 def test_a_result_has_the_element_type_of_the_array(ext, framework, dtype):
-    bridges.need(framework)
     image = IMAGE.astype(dtype)
     result = ext.transposed(bridges.make(framework, image))
     assert ab.detect_memory_type(result) == framework
@@ -490,7 +487,6 @@ def test_an_argument_that_may_not_be_copied_is_refused_with_the_reason(ext):
 
 @pytest.mark.parametrize("framework", ["numpy", "torch"])
 def test_a_write_reaches_the_callers_memory(ext, framework):
-    bridges.need(framework)
     out = bridges.make(framework, np.zeros(6, "float32"))
     ext.add_into(IMAGE[1], out)
     assert bridges.difference(framework, out, IMAGE[1]) is None
@@ -688,7 +684,6 @@ def test_an_array_may_change_its_shape_during_a_call(ext):
 
 @pytest.mark.parametrize("framework", HOST)
 def test_the_dtype_is_kept_where_the_declaration_says_so(ext, framework):
-    bridges.need(framework)
     image = np.array([[1, 3], [200, 255]], "uint8")
     result = ext.halved(bridges.make(framework, image))
     assert ab.detect_memory_type(result) == framework
@@ -797,7 +792,6 @@ def test_a_function_that_writes_the_slices_of_an_array_returns_none(ext):
 
 @pytest.mark.parametrize("framework", ["numpy", "torch", "tensorflow"])
 def test_a_call_that_does_not_fit_is_split(ext, framework):
-    bridges.need(framework)
     image = np.arange(35, dtype="float32").reshape(7, 5)
     weight = np.arange(7, dtype="float32")
     with ab.trace() as records:
@@ -1024,7 +1018,6 @@ def test_a_reference_to_a_tensor_may_be_left_out(ext):
 
 @pytest.mark.parametrize("framework", HOST)
 def test_a_tensor_goes_through_without_a_copy(ext, framework):
-    bridges.need(framework)
     array = bridges.make(framework, bridges.aligned(IMAGE))
     result = ext.same(array)
     assert ab.detect_memory_type(result) == framework
@@ -1207,7 +1200,6 @@ def test_without_a_device_the_error_names_framework_reason_and_way_out(torch, ja
 
 @pytest.mark.parametrize("framework", ["numpy", "torch"])
 def test_a_class_keeps_the_array_that_it_was_given(ext, framework):
-    bridges.need(framework)
     array = bridges.make(framework, np.arange(4, dtype="float32"))
     image = ext.Image(array)
     array[0] = 10

@@ -13,7 +13,6 @@ WITH_AXES = [name for name in bridges.CPU_FRAMEWORKS if name != "pyclesperanto"]
 
 @pytest.mark.parametrize("framework", WITH_AXES)
 def test_slices_are_taken_along_every_leading_axis(framework):
-    bridges.need(framework)
     data = STACK.astype("float32")
     seen = []
 
@@ -72,7 +71,6 @@ def test_any_axes_can_be_those_of_a_slice(data, axes):
 
 @pytest.mark.parametrize("framework", bridges.CPU_FRAMEWORKS)
 def test_channels_stay_where_they_are(framework):
-    bridges.need(framework)
     image = np.random.default_rng(0).integers(0, 99, (7, 8, 3)).astype("float32")
     declared = getattr(ab, framework)(lambda part: part + 1, slice_axes=(0, 1))
     result = declared(bridges.make(framework, image), slice_by_slice=True)
@@ -115,7 +113,6 @@ def test_an_array_with_the_axes_of_a_slice_is_one_slice():
 @pytest.mark.parametrize("values", (list, np.asarray))
 @pytest.mark.parametrize("framework", ("numpy", "torch", "jax"))
 def test_sliced_takes_one_value_for_each_slice(framework, values):
-    bridges.need(framework)
     stack = STACK[0, 0].astype("float32")
     declared = getattr(ab, framework)(lambda image, gain: image * gain, sliced="gain")
     gains = [0.5, 2.0, 3.0, 4.0]

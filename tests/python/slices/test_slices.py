@@ -37,7 +37,6 @@ quiet = settings(deadline=None, max_examples=80, suppress_health_check=list(Heal
 @pytest.mark.parametrize("source, target", bridges.pairs())
 @pytest.mark.parametrize("dtype", ("uint16", "float32"))
 def test_unstacked_slices_stack_to_the_same_stack(source, target, dtype):
-    bridges.need(source, target)
     image = STACK.astype(dtype)
     slices = ab.unstack_slices(bridges.make(source, image), target)
     assert isinstance(slices, list)
@@ -56,7 +55,6 @@ def test_slices_of_several_frameworks_become_one_stack(target):
 
 @pytest.mark.parametrize("target", ("numpy", "torch", "jax", "tensorflow"))
 def test_slices_of_several_dtypes_are_promoted_as_numpy_does(target):
-    bridges.need(target)
     slices = [np.full((2, 3), 200, "uint8"), np.full((2, 3), -7, "int16")]
     made = [bridges.make(target, slice) for slice in slices]
     stacked = ab.stack_slices(made, target)
@@ -107,7 +105,6 @@ def test_parts_concatenate_to_the_same_array(data, shape, target, dtype):
 @pytest.mark.parametrize("axis", range(4))
 @pytest.mark.parametrize("target", ["numpy", "torch", "jax", "tensorflow"])
 def test_parts_of_another_dtype_concatenate_along_every_axis(target, axis):
-    bridges.need(target)
     array = np.arange(2 * 3 * 4 * 5, dtype="float32").reshape(2, 3, 4, 5)
     parts = [part(array, axis, 0, 1), part(array, axis, 1, array.shape[axis])]
     parts = [bridges.make(target, part) for part in (parts[0].astype("int16"), parts[1])]
@@ -144,7 +141,6 @@ def test_a_part_that_is_the_whole_array_is_the_same_object():
 
 @pytest.mark.parametrize("framework", ("numpy", "torch"))
 def test_slices_are_views_if_the_framework_has_views(framework):
-    bridges.need(framework)
     image = bridges.make(framework, STACK.astype("float32"))
     second = ab.unstack_slices(image, framework)[1]
     assert bridges.address(framework, second) == bridges.address(framework, image) + 3 * 4 * 4
@@ -271,7 +267,6 @@ def test_masked_slices_do_not_lose_their_masks():
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_a_function_sees_each_slice_once_and_its_results_are_stacked(framework):
-    bridges.need(framework)
     image = STACK.astype("float32")
     seen = []
 
@@ -521,7 +516,6 @@ def sliced(name, function, lead, **options):
 @pytest.mark.parametrize("name", STACKS)
 @pytest.mark.parametrize("scaling", ("clamp", "unit", "stretch"))
 def test_slices_that_are_cast_one_by_one_have_the_values_of_the_whole_stack(name, scaling):
-    bridges.need(name)
     lead = np.linspace(0, 255, 60).astype("uint8").reshape(3, 4, 5)
     policy = {"scaling": scaling, "dtype_conversion": "preserve"}
     expected = ab.finish_dtype((lead / np.float32(128)).astype("float32"), lead, **policy)
@@ -795,8 +789,6 @@ def test_slices_without_memory_are_an_error(torch):
 
 @pytest.mark.parametrize("name", (pytest.param("torch", marks=needs_exchange), "tensorflow"))
 def test_a_stack_that_the_framework_refuses_is_made_in_another_way(name, monkeypatch):
-    bridges.need(name)
-
     def refuse(*arguments, **options):
         raise errors.pop(0)
 
@@ -1098,7 +1090,6 @@ def test_a_trace_that_knows_the_number_of_slices_alone_has_slices(tf):
 @pytest.mark.parametrize("framework", ["numpy", "torch"])
 @pytest.mark.parametrize("way", ["slice_by_slice", "tiles", "process_slices"])
 def test_out_has_no_memory_that_is_read_after_it_was_written(way, framework):
-    bridges.need(framework)
     calls = {
         "slice_by_slice": ab.numpy(lambda x: x + 1, slice_by_slice=True),
         "tiles": ab.numpy(lambda x: x + 1, tiles=(2, 2)),

@@ -66,7 +66,6 @@ def test_without_its_halo_a_filter_sees_the_edge_of_each_tile():
 @pytest.mark.parametrize("source", bridges.CPU_FRAMEWORKS)
 @pytest.mark.parametrize("name", bridges.CPU_FRAMEWORKS)
 def test_each_framework_gets_tiles_of_its_own(source, name):
-    bridges.need(source, name)
     shapes, classes = [], set()
 
     def double(tile):
@@ -177,8 +176,6 @@ def test_a_result_that_has_no_place_is_an_error(function, message):
 
 @pytest.mark.parametrize("name", ["numpy", "torch"])
 def test_writing_to_a_tile_with_a_halo_changes_no_other_tile(name):
-    bridges.need(name)
-
     def add(tile):
         tile += 1
         return tile
@@ -305,8 +302,7 @@ def test_an_error_of_one_tile_ends_the_call(workers, error):
     assert threading.active_count() == before and len(calls) < 50
 
 
-def test_an_interrupt_ends_the_tiles_of_a_function_without_python_frames():
-    torch = pytest.importorskip("torch")
+def test_an_interrupt_ends_the_tiles_of_a_function_without_python_frames(torch):
     # The function sends the signal that it gets as a tile. There is no signal -1.
     data = torch.tensor([[int(signal.SIGINT)], [-1]])
     with pytest.raises(KeyboardInterrupt):
@@ -328,8 +324,7 @@ def test_each_tile_has_a_ladder_of_its_own():
     assert sum(lengths) == 50 and max(lengths) <= 8
 
 
-def test_gradients_pass_through_tiles():
-    torch = pytest.importorskip("torch")
+def test_gradients_pass_through_tiles(torch):
     data = torch.ones(20, 20, requires_grad=True)
     tiled = arraybridge.torch(lambda tile: tile**2, tiles=(8, 8), halo=2)
     result = tiled(data)
@@ -337,8 +332,7 @@ def test_gradients_pass_through_tiles():
     np.testing.assert_array_equal(data.grad, np.full((20, 20), 2.0))
 
 
-def test_tiles_can_be_traced():
-    jax = pytest.importorskip("jax")
+def test_tiles_can_be_traced(jax):
     tiled = arraybridge.jax(lambda tile: tile * 2, tiles=(8, 8), halo=2)
     data = image()
     np.testing.assert_array_equal(jax.jit(tiled)(data), data * 2)
@@ -463,7 +457,6 @@ def test_a_compiled_function_is_compiled_once_for_padded_tiles(jax):
 
 @pytest.mark.parametrize("name", bridges.CPU_FRAMEWORKS)
 def test_padded_tiles_of_each_framework_stay_its_own(name):
-    bridges.need(name)
     data, classes = image(6, 7), set()
     tiled = getattr(decorators, name)(
         lambda tile: classes.add((type(tile), tuple(tile.shape))) or tile + tile,

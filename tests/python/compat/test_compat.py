@@ -133,11 +133,6 @@ def test_memory_types_takes_a_gpu_id(torch):
     assert f(image()).tolist() == (image() + 1).tolist()
 
 
-def test_a_gpu_id_and_a_device_contradict_each_other():
-    with pytest.raises(TypeError, match="only one"):
-        ab.torch(gpu_id=0, device="host")
-
-
 def test_clear_cuda_cache_retries_with_all_caches_cleared():
     calls = []
 

@@ -403,12 +403,6 @@ def test_decorators_take_the_defaults_of_their_keywords():
     assert half(stack).dtype == "float64" and shapes == [(3, 4)] * 2
     assert half(stack, slice_by_slice=False, dtype_conversion="uint8").dtype == "uint8"
     assert shapes[-1] == (2, 3, 4)
-    for options in (
-        {"slice_by_slice": True, "slice_by_slice_default": True},
-        {"dtype_conversion": "native", "dtype_config_default": Native()},
-    ):
-        with pytest.raises(TypeError, match="only one"):
-            ab.numpy(**options)
     for wrong in ({"default_dtype_conversion": "native"}, "native"):
         with pytest.raises(TypeError, match="DtypeConversionConfig"):
             ab.numpy(dtype_config_default=wrong)

@@ -1,7 +1,6 @@
 """A declared Python function is a Python function, and tools treat it as one."""
 
 import concurrent.futures
-import copy
 import doctest
 import functools
 import inspect
@@ -40,31 +39,6 @@ def test_a_declared_python_function_is_a_python_function(name):
 )
 def test_any_other_callable_becomes_an_object(what):
     assert type(ab.numpy(what)) is ab.Declared
-
-
-def test_coroutine_and_generator_functions_stay_objects_of_their_kind():
-    async def coroutine(image): ...
-    def generator(image):
-        yield image
-
-    assert inspect.iscoroutinefunction(ab.numpy(coroutine))
-    assert inspect.isgeneratorfunction(ab.numpy(generator))
-
-
-def test_static_and_class_methods_bind_as_before():
-    class Filters:
-        @ab.numpy
-        @staticmethod
-        def static(image):
-            return image + 1
-
-        @ab.numpy
-        @classmethod
-        def of_class(cls, image):
-            return cls, image
-
-    assert (Filters().static(VALUES) == VALUES + 1).all()
-    assert Filters().of_class(VALUES)[0] is Filters
 
 
 @pytest.mark.parametrize("call", ["f(a)", "f(a, 2)", "f(image=a, by=2)", "f(*[a], **{'by': 2})"])
@@ -182,13 +156,6 @@ def test_inspect_sees_the_function():
     assert inspect.getdoc(f) == "Twice the image." and inspect.unwrap(f) is f.__wrapped__
 
 
-def test_type_hints_are_found_where_the_function_was_written():
-    @ab.numpy
-    def f(image: "np.ndarray", by: "int" = 2) -> "np.ndarray": ...
-
-    assert typing.get_type_hints(f) == {"image": np.ndarray, "by": int, "return": np.ndarray}
-
-
 def test_functools_wraps_keeps_the_declaration_visible():
     @functools.wraps(declared_module.doubled)
     def wrapper(*args, **kwargs):
@@ -228,14 +195,6 @@ def test_sphinx_documents_it_as_a_function(tmp_path):
 
 
 # Copies and processes
-
-
-def test_it_pickles_by_its_name():
-    f = declared_module.doubled
-    assert pickle.loads(pickle.dumps(f)) is f
-    assert copy.copy(f) is f and copy.deepcopy(f) is f
-    with pytest.raises((AttributeError, pickle.PicklingError)):
-        pickle.dumps(ab.numpy(lambda image: image))
 
 
 def test_a_function_under_another_name_pickles_if_it_is_given_that_name():

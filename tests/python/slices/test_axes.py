@@ -136,14 +136,6 @@ def test_sliced_arrays_follow_the_axes_of_the_lead():
 
 
 @pytest.mark.parametrize(
-    ("axes", "error"), [(2, TypeError), ("yx", TypeError), ((), TypeError), ((0.5,), TypeError)]
-)
-def test_axes_are_names_or_indexes(axes, error):
-    with pytest.raises(error, match="slice_axes must be a tuple"):
-        ab.numpy(slice_axes=axes)
-
-
-@pytest.mark.parametrize(
     ("axes", "text"), [((0, 3), "has 3, and the array of the shape"), ((-1, 1), "the axis 1 twice")]
 )
 def test_axes_that_an_array_has_not_are_an_error(axes, text):

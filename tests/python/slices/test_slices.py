@@ -406,13 +406,10 @@ def test_slices_of_a_trace_stay_in_the_trace(jax, tf, torch):
     def double(x):
         return ab.process_slices(x, lambda s: s * 2)
 
-    assert (np.asarray(jax.jit(double)(image_of("jax", image))) == image * 2).all()
-    assert (tf.function(double)(image_of("tensorflow", image)).numpy() == image * 2).all()
+    assert (np.asarray(jax.jit(double)(bridges.make("jax", image))) == image * 2).all()
+    assert (tf.function(double)(bridges.make("tensorflow", image)).numpy() == image * 2).all()
     many = torch.vmap(double)(torch.from_numpy(np.stack([image, image + 1])))
     assert (many.numpy() == np.stack([image, image + 1]) * 2).all()
-
-
-image_of = bridges.make
 
 
 def test_gradients_pass_through_a_stack(torch, tf):

@@ -8,6 +8,7 @@ import bridges
 import numpy as np
 import pytest
 from scipy import ndimage
+from watched import Watched
 
 IMAGE = np.random.default_rng(3).integers(0, 60000, (300, 410), dtype="uint16")
 
@@ -18,27 +19,6 @@ def smooth(image):
 
 WHOLE = smooth(IMAGE)
 TILES = {"tiles": "chunks", "halo": 8}
-
-
-class Spied:
-    """An array that notes what is read and written, by which thread."""
-
-    def __init__(self, array):
-        self.array, self.shape, self.dtype = array, array.shape, array.dtype
-        for name in ("chunks", "shards"):
-            if hasattr(array, name):
-                setattr(self, name, getattr(array, name))
-        self.read, self.written, self.threads = [], [], set()
-
-    def __getitem__(self, index):
-        self.read.append(index)
-        self.threads.add(threading.get_ident())
-        return self.array[index]
-
-    def __setitem__(self, index, values):
-        self.written.append(index)
-        self.threads.add(threading.get_ident())
-        self.array[index] = values
 
 
 @pytest.fixture
@@ -64,7 +44,7 @@ def file(tmp_path):
 def test_tiles_follow_the_shards_of_a_zarr_array(stores, workers):
     source, target = stores("source"), stores("target")
     source[:] = IMAGE
-    read, out = Spied(source), Spied(target)
+    read, out = Watched(source), Watched(target)
     assert ab.numpy(smooth, **TILES, workers=workers)(read, out=out) is out
     assert np.array_equal(target[:], WHOLE)
     # Every shard is written once, as a whole, and one thread does it.
@@ -87,7 +67,7 @@ def test_a_data_set_of_hdf5_goes_through_each_framework(file, framework):
 
 def test_the_result_is_an_array_in_memory_if_there_is_no_out(file):
     source = file.create_dataset("source", data=IMAGE, chunks=(50, 60))
-    spied = Spied(source)
+    spied = Watched(source)
     result = ab.numpy(smooth, **TILES)(spied)
     assert isinstance(result, np.ndarray) and result.dtype == np.uint16
     assert np.array_equal(result, WHOLE) and len(spied.read) == 6 * 7
@@ -113,7 +93,7 @@ def test_slices_are_read_and_written_one_by_one(stores):
     shapes = {"shape": stack.shape, "chunks": (1, 1, 2, 20, 30), "shards": None}
     source, target = stores("source", **shapes), stores("target", **shapes)
     source[:] = stack
-    read, out = Spied(source), Spied(target)
+    read, out = Watched(source), Watched(target)
     declared = ab.numpy(lambda image: image + 1, slice_by_slice=True)
     assert declared(read, out=out) is out and np.array_equal(target[:], stack + 1)
     assert len(read.read) == len(out.written) == 24 and read.read[1][:3] == (0, 0, 1)
@@ -143,7 +123,7 @@ def test_pages_of_an_ome_tiff_are_read_as_they_are_wanted(tmp_path):
     tifffile.imwrite(path, stack, metadata={"axes": "ZCYX"}, tile=(32, 32))
     store = tifffile.imread(path, aszarr=True)
     image = zarr.open_array(store, mode="r")
-    spied = Spied(image)
+    spied = Watched(image)
     found = ab.torch(lambda part: part.float(), slice_by_slice=True, dtype_conversion="native")(
         spied
     )
@@ -158,7 +138,7 @@ def test_a_variable_of_a_netcdf_file_is_read_through_xarray(tmp_path):
     data = xarray.DataArray(IMAGE.astype("float32"), dims=("y", "x"), name="image")
     data.to_netcdf(tmp_path / "image.nc", engine="scipy")
     with xarray.open_dataset(tmp_path / "image.nc", engine="scipy") as dataset:
-        spied = Spied(dataset["image"])
+        spied = Watched(dataset["image"])
         result = ab.numpy(lambda tile: tile * 2, tiles=(100, 100))(spied)
         assert np.array_equal(result, IMAGE.astype("float32") * 2) and len(spied.read) == 15
         assert ab.numpy(lambda tile: tile * 2, tiles=(100, 100))(dataset["image"]).shape == (
@@ -377,7 +357,7 @@ def test_a_file_larger_than_the_limit_of_the_process_is_processed(tmp_path, kind
 def test_a_file_whose_result_would_be_black_is_refused_as_an_array_is(how):
     image = IMAGE if "tiles" in how else IMAGE.reshape(10, 30, 410)
     declared = ab.numpy(lambda part: part / 65535, **how)
-    for source in (image, Spied(image)):
+    for source in (image, Watched(image)):
         with pytest.raises(ab.ResultCollapsedError):
             declared(source)
 
@@ -587,7 +567,7 @@ def test_out_of_slices_is_the_result():
 
 
 def test_files_that_are_no_slices_are_an_error_without_a_read(file):
-    line = Spied(file.create_dataset("line", (9,), "uint8"))
+    line = Watched(file.create_dataset("line", (9,), "uint8"))
     with pytest.raises(ValueError, match="index 1 is not a 2D array; its shape is"):
         ab.stack_slices([np.zeros((3, 3), "uint8"), line], "numpy")
     with pytest.raises(ValueError, match="Array must be 3D"):

@@ -1,7 +1,8 @@
-"""Trees of arrays: containers, and the nodes that libraries register."""
+"""Trees of arrays and containers as arguments, and the nodes that libraries register."""
 
 import collections
 import dataclasses
+import functools
 import pickle
 import types
 
@@ -16,6 +17,13 @@ torch = pytest.importorskip("torch")
 attrs = pytest.importorskip("attrs")
 
 ONES = np.ones((2, 3), "float32")
+
+
+def output(**fields):
+    """Return an output of a model: a dataclass whose fields are items of a dict too."""
+    return pytest.importorskip("transformers.modeling_outputs").CausalLMOutput(**fields)
+
+
 Point = collections.namedtuple("Point", "x y")
 
 
@@ -41,7 +49,23 @@ CONTAINERS = {
     "dataclass": (Frozen, lambda t: t.image),
     "attrs": (Slotted, lambda t: t.image),
     "nested": (lambda x: {"a": [(Point(None, x),)]}, lambda t: t["a"][0][0].y),
+    "output of a model in a list": (lambda x: [output(logits=x)], lambda t: t[0].logits),
+    "64 levels": (
+        lambda x: functools.reduce(lambda t, _: [t], range(64), x),
+        lambda t: functools.reduce(lambda t, _: t[0], range(64), t),
+    ),
 }
+
+
+@pytest.mark.parametrize(("make", "get"), CONTAINERS.values(), ids=CONTAINERS)
+def test_a_function_gets_the_container_with_what_it_holds_converted(make, get):
+    container, seen = make(ONES), []
+    ab.torch(lambda x: seen.append(x))(container)
+    ab.torch(lambda x: seen.append(x))(x=container)
+    for found in seen:
+        assert type(found) is type(container)
+        assert isinstance(get(found), torch.Tensor) and get(found).shape == (2, 3)
+    assert get(container) is ONES
 
 
 @pytest.mark.parametrize(("make", "get"), CONTAINERS.values(), ids=CONTAINERS)
@@ -70,6 +94,29 @@ def test_leaves_that_are_no_arrays_stay():
     new = ab.convert_tree([*leaves, ONES], "torch")
     assert all(a is b for a, b in zip(new, leaves, strict=False))
     assert isinstance(new[-1], torch.Tensor)
+
+
+def test_items_and_attributes_of_a_model_output_are_the_same_arrays():
+    made = output(logits=ONES, hidden_states=(ONES, ONES * 2))
+    found = ab.torch(lambda output: output, dtype_conversion="native")(made)
+    assert type(found) is type(made) and isinstance(found.logits, torch.Tensor)
+    assert found["logits"] is found.logits and found["hidden_states"] is found.hidden_states
+    assert all(isinstance(state, torch.Tensor) for state in found.hidden_states)
+    assert list(found) == ["logits", "hidden_states"] and found.loss is None
+    assert made["logits"] is ONES
+
+
+def test_a_function_gets_the_same_array_twice_as_one():
+    frame = pytest.importorskip("pandas").DataFrame(ONES)
+    same = ab.torch(dtype_conversion="native")(lambda x, y, c, *, d: x is y is c["a"][0] is d)
+    for data in (ONES, ONES[:, ::-1], ab.convert(ONES, "numpy", copy=True), frame):
+        assert same(data, data, {"a": [data]}, d=data)
+
+
+def test_a_container_that_contains_itself_ends():
+    loop = [ONES]
+    loop.append(loop)
+    assert ab.numpy(lambda c: len(c))(loop) == 2
 
 
 @dataclasses.dataclass
@@ -233,6 +280,8 @@ def test_containers_that_are_too_deep_are_an_error():
     ab.convert_tree(deep, "torch")
     with pytest.raises(TypeError, match="more than 64 levels"):
         ab.convert_tree([deep], "torch")
+    with pytest.raises(TypeError, match=r"argument 'params': .* 64 levels"):
+        ab.numpy(lambda params: None)([deep])
 
 
 def test_a_trace_has_one_record_of_a_tree(jax):

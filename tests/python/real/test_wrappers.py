@@ -1,7 +1,6 @@
 """Objects with an array inside: it is converted, and the result is in an object like the first."""
 
 import pickle
-import subprocess
 import sys
 import threading
 import warnings
@@ -638,7 +637,7 @@ ab.register_wrapper("xarray.DataArray", lambda a: a.data, lambda a, array: "mine
 import xarray
 assert ab.convert(xarray.DataArray(numpy.ones(3)), "numpy", dtype="int8", keep=True) == "mine"
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
+    bridges.survives(code)
 
 
 def test_a_class_that_is_not_registered_is_said_where_it_is_to_be_kept():
@@ -681,7 +680,7 @@ ab.convert_tree({"a": numpy.ones(3), "b": object()}, "numpy")
 names = {"xarray", "pandas", "polars", "astropy", "unyt", "SimpleITK", "itk", "dask", "optree"}
 assert not names & set(sys.modules), names & set(sys.modules)
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
+    bridges.survives(code)
 
 
 def test_threads_do_not_see_each_others_objects():

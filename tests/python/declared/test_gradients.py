@@ -553,25 +553,22 @@ def test_an_error_names_the_argument_whatever_the_order_of_the_keywords(tf, jax,
     def product(image, *others, z, a):
         return image * z * a
 
+    def named(call, x, wide):
+        for name, given in (("z", dict(z=wide, a=x)), ("a", dict(z=x, a=wide))):
+            with pytest.raises(ab.UnsupportedDtypeError, match=f"argument '{name}'"):
+                call(x, **given)
+
+    f, h = (declare(differentiable=True)(product) for declare in (ab.jax, ab.torch))
     with bridges.x64(False):
-        f = ab.jax(differentiable=True)(product)
         x, wide = (
             torch.ones(3, dtype=d, requires_grad=True) for d in (torch.float32, torch.float64)
         )
-        for name, given in (("z", dict(z=wide, a=x)), ("a", dict(z=x, a=wide))):
-            with pytest.raises(ab.UnsupportedDtypeError, match=f"argument '{name}'"):
-                f(x, x, **given)
+        named(lambda x, **given: f(x, x, **given), x, wide)
         with pytest.raises(ab.UnsupportedDtypeError, match=r"argument '\*others'"):
             f(x, x, wide, z=x, a=x)
-        x, wide = (tf.ones(3, d) for d in ("float32", "float64"))
-        for name, given in (("z", dict(z=wide, a=x)), ("a", dict(z=x, a=wide))):
-            with pytest.raises(ab.UnsupportedDtypeError, match=f"argument '{name}'"):
-                f(x, x, **given)
-    h = ab.torch(differentiable=True)(product)
-    x, wide = jax.numpy.ones(3), jax.numpy.ones(3, "int4")
-    for name, given in (("z", dict(z=wide, a=x)), ("a", dict(z=x, a=wide))):
-        with pytest.raises(ab.UnsupportedDtypeError, match=f"argument '{name}'"):
-            jax.grad(lambda x, given=given: h(x, x, **given).sum())(x)
+        named(lambda x, **given: f(x, x, **given), *(tf.ones(3, d) for d in ("float32", "float64")))
+    gradient = lambda x, **given: jax.grad(lambda x: h(x, x, **given).sum())(x)  # noqa: E731
+    named(gradient, jax.numpy.ones(3), jax.numpy.ones(3, "int4"))
 
 
 def test_an_error_of_the_function_is_its_own_where_shapes_are_found_out(torch, jax, caplog):

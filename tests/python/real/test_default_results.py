@@ -260,22 +260,25 @@ def test_a_bright_slice_after_others_is_enough_wherever_it_is():
         assert quiet(declared, stack).max() == 600
 
 
-def test_tiles_are_judged_together():
-    declared = ab.numpy(lambda image: image * 0.01, tiles=(16, 16))
-    image = np.full((50, 50), 40, "uint16")
-    with pytest.raises(ab.ResultCollapsedError):
-        declared(image)
-    image[20:40, 20:40] = 60000
-    assert quiet(declared, image).max() == 600
+def dimmed(image):
+    return image * 0.01
 
 
-def test_parts_of_a_call_that_ran_out_of_memory_are_judged_together():
-    def scaled(image):
-        if len(image) > 10:
-            raise MemoryError
-        return image * 0.01
+def short(image):
+    """It finds memory for ten rows alone."""
+    if len(image) > 10:
+        raise MemoryError
+    return dimmed(image)
 
-    declared = ab.numpy(scaled, split_axis=0, on_oom="split")
+
+PARTED = {
+    "tiles": ab.numpy(dimmed, tiles=(16, 16)),
+    "parts of a call that ran out of memory": ab.numpy(short, split_axis=0, on_oom="split"),
+}
+
+
+@pytest.mark.parametrize("declared", PARTED.values(), ids=PARTED)
+def test_parts_are_judged_together(declared):
     image = np.full((50, 50), 40, "uint16")
     with pytest.raises(ab.ResultCollapsedError):
         declared(image)

@@ -48,8 +48,7 @@ def test_a_conversion_without_a_gpu_id_has_no_mark_in_its_record(torch):
 
 def test_a_gpu_id_that_is_ignored_warns_at_each_call():
     need_a_machine_without_accelerators()
-    out = bridges.survives(
-        """
+    out = bridges.survives("""
         import warnings
         import arraybridge as ab, numpy as np
         x = np.zeros(3, "float32")
@@ -62,22 +61,19 @@ def test_a_gpu_id_that_is_ignored_warns_at_each_call():
         with warnings.catch_warnings(record=True, action="always") as caught:
             ab.torch(gpu_id=0)(lambda image: image)(t)
         print(len(caught))
-        """
-    )
+    """)
     assert out.splitlines() == ["NoAcceleratorWarning True"] * 4 + ["1"]
 
 
 def test_a_declared_function_with_an_ignored_gpu_id_warns_for_its_own_arrays():
     need_a_machine_without_accelerators()
-    out = bridges.survives(
-        """
+    out = bridges.survives("""
         import warnings
         import arraybridge as ab, torch
         with warnings.catch_warnings(record=True, action="always") as caught:
             ab.torch(gpu_id=0)(lambda image: image)(torch.zeros(3))
         print([warning.category.__name__ for warning in caught])
-        """
-    )
+    """)
     assert out.split() == ["['NoAcceleratorWarning']"]
 
 
@@ -112,8 +108,7 @@ def test_a_number_that_is_not_an_index_is_a_value_error_too(torch, gpu_id):
 
 @pytest.mark.filterwarnings("ignore::arraybridge.NoAcceleratorWarning")
 def test_decorators_prefer_the_device_of_gpu_id():
-    out = faked.run(
-        """
+    out = faked.run("""
         import fake_cupy
         fake_cupy.mount()
         import arraybridge as ab, numpy as np
@@ -122,8 +117,7 @@ def test_decorators_prefer_the_device_of_gpu_id():
                 seen = []
                 decorator(gpu_id=gpu_id)(lambda image: seen.append(image.device.id))(np.ones(3))
                 print(gpu_id, seen)
-        """
-    )
+    """)
     assert out.splitlines() == ["0 [0]", "1 [1]"] * 2
 
 
@@ -342,8 +336,7 @@ def test_arrays_in_subclasses_of_dict_are_converted_and_the_class_stays(torch):
 
 
 def test_the_original_packages_names_can_be_imported():
-    out = bridges.survives(
-        """
+    out = bridges.survives("""
         import arraybridge
         from arraybridge import _ensure_module, _execute_with_oom_recovery
         from arraybridge import _get_device_id, _supports_dlpack
@@ -364,8 +357,7 @@ def test_the_original_packages_names_can_be_imported():
         print(SliceBySliceRuntimeParameter.parameter(), DtypeConversionConfig.parameter().name)
         half = _create_dtype_wrapper(lambda image: image / 2, arraybridge.MemoryType.NUMPY, "half")
         print(half(numpy.full(2, 4, "uint8")).dtype)
-        """
-    )
+    """)
     assert out.splitlines() == [
         "numpy pyclesperanto 6", "False True", "True True", "True None", "True",
         "slice_by_slice: bool = False dtype_config", "uint8",
@@ -527,8 +519,7 @@ def test_a_converter_names_its_framework():
 
 
 def test_submodules_are_there_after_the_import_and_loaded_when_they_are_used():
-    out = bridges.survives(
-        """
+    out = bridges.survives("""
         import sys
         import arraybridge
         names = [
@@ -541,8 +532,7 @@ def test_submodules_are_there_after_the_import_and_loaded_when_they_are_used():
             arraybridge.nothing
         except AttributeError as error:
             print(error)
-        """
-    )
+    """)
     assert out.splitlines() == ["[]", "[]", "module 'arraybridge' has no attribute 'nothing'"]
 
 

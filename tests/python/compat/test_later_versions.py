@@ -203,15 +203,13 @@ def test_a_member_of_memory_type_has_what_its_framework_has():
 
 
 def test_no_framework_is_imported_for_its_object():
-    out = bridges.survives(
-        """
+    out = bridges.survives("""
         import sys
         import arraybridge as ab
         [library.display_name for library in ab.ArrayLibrary.all()]
         ab.HOST, ab.ConversionRoute, ab.MemoryType.TORCH.is_installed()
         print([name for name in ("torch", "jax", "tensorflow", "cupy") if name in sys.modules])
-        """
-    )
+    """)
     assert out.strip() == "[]"
 
 
@@ -289,8 +287,7 @@ def test_keywords_are_declarations_of_the_package_that_the_original_depends_on()
 
 def test_programs_for_the_original_find_the_types_of_keywords_in_a_signature():
     pytest.importorskip("python_introspect")
-    bridges.survives(
-        """
+    bridges.survives("""
         import arraybridge as ab
         import inspect
         import pathlib
@@ -310,8 +307,7 @@ def test_programs_for_the_original_find_the_types_of_keywords_in_a_signature():
         from arraybridge.decorators import DtypeConversionConfig
 
         assert shown() == [DtypeConversionConfig, bool]
-        """
-    )
+    """)
 
 
 def test_a_dtype_config_stretches_floats_as_in_the_original():

@@ -1002,8 +1002,7 @@ def test_torch_gradients_go_through(torch):
 
 def test_torch_function_transformations_go_through(torch):
     # In a process without TensorFlow: torch.func loads Triton, whose LLVM collides with it.
-    bridges.survives(
-        """
+    bridges.survives("""
         import arraybridge as ab, torch
 
         @ab.torch
@@ -1013,8 +1012,7 @@ def test_torch_function_transformations_go_through(torch):
         y = torch.arange(6.0)
         assert torch.equal(torch.func.grad(f)(y), 2 * y)
         assert torch.equal(torch.func.vmap(f)(y.reshape(2, 3)), (y.reshape(2, 3) ** 2).sum(1))
-        """
-    )
+    """)
 
 
 def test_a_data_loader_worker_calls_it(torch):

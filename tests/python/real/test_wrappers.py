@@ -708,8 +708,7 @@ def test_a_declaration_with_keep_is_pickled():
 
 
 def test_a_wrapper_of_a_wrapper_without_end_is_an_error():
-    bridges.survives(
-        """
+    bridges.survives("""
         import arraybridge as ab
 
         class Endless:
@@ -723,8 +722,7 @@ def test_a_wrapper_of_a_wrapper_without_end_is_an_error():
                 print(type(error).__name__)
             else:
                 raise SystemExit(1)
-        """
-    )
+    """)
 
 
 def test_slices_of_a_dask_array_are_whole_along_their_axes():

@@ -423,16 +423,14 @@ def test_rust_numpy_borrows_no_array_without_axes_that_is_written_to(ext):
 
 
 def test_arrays_whose_elements_are_all_in_one_place_are_read():
-    bridges.survives(
-        """
+    bridges.survives("""
         import bridges, numpy as np
 
         ext = bridges.extension("tests/extension")
         x = np.ones(1)
         words = np.broadcast_to(x.view("f4")[1:], (3,))
         assert ext.sum_of_both(words, np.broadcast_to(x, (2, 3))) == 6 + 3 * words[0]
-        """
-    )
+    """)
 
 
 def test_an_argument_is_not_copied_while_another_function_writes_to_it(ext):

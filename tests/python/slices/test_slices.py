@@ -766,8 +766,7 @@ def test_slices_that_torch_could_stack_otherwise_are_what_they_were(torch):
 
 def test_slices_without_memory_are_an_error(torch):
     """torch would read memory that is gone."""
-    bridges.survives(
-        """
+    bridges.survives("""
         import pytest, torch, arraybridge as ab
         for dtype in (torch.float32, torch.int32):
             gone = torch.ones(2, 3, dtype=dtype)
@@ -775,8 +774,7 @@ def test_slices_without_memory_are_an_error(torch):
             for slices in ([gone, gone], [torch.ones(2, 3, dtype=dtype), gone]):
                 with pytest.raises(ab.UnsupportedArrayError, match="without storage"):
                     ab.stack_slices(slices, "torch")
-        """
-    )
+    """)
 
 
 @pytest.mark.parametrize("name", (pytest.param("torch", marks=needs_exchange), "tensorflow"))
@@ -1048,8 +1046,7 @@ def test_one_array_is_concatenated_as_several_are():
     ],
 )
 def test_memory_that_runs_out_for_many_slices_is_an_error(call):
-    bridges.survives(
-        f"""
+    bridges.survives(f"""
         import itertools, resource
         import numpy as np
         import arraybridge as ab
@@ -1067,8 +1064,7 @@ def test_memory_that_runs_out_for_many_slices_is_an_error(call):
                 pass
             else:
                 raise SystemExit("there was memory")
-        """
-    )
+    """)
 
 
 def test_a_trace_that_knows_the_number_of_slices_alone_has_slices(tf):

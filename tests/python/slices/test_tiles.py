@@ -366,14 +366,12 @@ def test_a_function_with_tiles_can_be_pickled():
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="no peak of a part of a run")
 def test_the_results_of_tiles_are_not_kept():
-    peak = bridges.peak_of(
-        """
+    peak = bridges.peak_of("""
         image = np.full((4096, 4096), 1000, "uint16")
         function = lambda image: np.sqrt(image.astype("float64"))
         call = ab.numpy(function, scaling="clamp", tiles=(512, 512), halo=16)
         call(image[:600, :600])
-        """
-    )
+    """)
     assert peak < 1.3
 
 

@@ -18,10 +18,9 @@ HOST_FRAMEWORKS = [f for f in bridges.CPU_FRAMEWORKS if f in ("torch", "jax", "t
 image = functools.partial(bridges.image, 2, 3)
 
 
-def need_a_machine_without_accelerators():
-    bridges.need("torch")
-    import torch
-
+@pytest.fixture
+def host_alone(torch):
+    """A machine without accelerators."""
     if torch.cuda.device_count():
         pytest.skip("this machine has an accelerator")
 
@@ -31,9 +30,7 @@ def need_a_machine_without_accelerators():
 
 @pytest.mark.parametrize("target", HOST_FRAMEWORKS)
 @pytest.mark.filterwarnings("ignore::arraybridge.NoAcceleratorWarning")
-def test_without_any_accelerator_a_gpu_id_means_the_host(target):
-    need_a_machine_without_accelerators()
-    bridges.need(target)
+def test_without_any_accelerator_a_gpu_id_means_the_host(host_alone, target):
     with ab.trace() as records:
         result = ab.convert_memory(image(), "numpy", target, gpu_id=0)
     assert bridges.difference(target, result, image()) is None
@@ -46,8 +43,7 @@ def test_a_conversion_without_a_gpu_id_has_no_mark_in_its_record(torch):
     assert "no accelerator" not in ab.explain(image(), "torch").via
 
 
-def test_a_gpu_id_that_is_ignored_warns_at_each_call():
-    need_a_machine_without_accelerators()
+def test_a_gpu_id_that_is_ignored_warns_at_each_call(host_alone):
     out = bridges.survives("""
         import warnings
         import arraybridge as ab, numpy as np
@@ -65,20 +61,7 @@ def test_a_gpu_id_that_is_ignored_warns_at_each_call():
     assert out.splitlines() == ["NoAcceleratorWarning True"] * 4 + ["1"]
 
 
-def test_a_declared_function_with_an_ignored_gpu_id_warns_for_its_own_arrays():
-    need_a_machine_without_accelerators()
-    out = bridges.survives("""
-        import warnings
-        import arraybridge as ab, torch
-        with warnings.catch_warnings(record=True, action="always") as caught:
-            ab.torch(gpu_id=0)(lambda image: image)(torch.zeros(3))
-        print([warning.category.__name__ for warning in caught])
-    """)
-    assert out.split() == ["['NoAcceleratorWarning']"]
-
-
-def test_a_device_is_demanded():
-    need_a_machine_without_accelerators()
+def test_a_device_is_demanded(host_alone):
     for device in (0, "cuda:0", "accelerator"):
         with pytest.raises(DeviceUnavailableError):
             ab.convert(image(), "torch", device=device)

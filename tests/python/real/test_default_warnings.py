@@ -56,24 +56,16 @@ def frameworks(torch, jax, request):
 
 
 @every
-def test_always_means_each_time(name):
+@pytest.mark.parametrize(("action", "times"), [("always", 3), ("default", 1), ("ignore", 0)])
+def test_a_filter_decides_whether_it_is_shown_each_time_once_for_each_line_or_never(
+    name, action, times
+):
     call, category = CASES[name]
-    with warnings.catch_warnings(record=True, action="always") as caught:
+    with warnings.catch_warnings(record=True, action=action) as caught:
         for _ in range(3):
             call()
-    assert [w.category for w in caught] == [category] * 3
+    assert [w.category for w in caught] == [category] * times
     assert all(w.filename == __file__ for w in caught)
-
-
-@every
-def test_default_means_once_for_each_line(name):
-    call, category = CASES[name]
-    with warnings.catch_warnings(record=True, action="default") as caught:
-        for _ in range(3):
-            call()
-        call_again = call
-        call_again()
-    assert [w.category for w in caught] == [category]
 
 
 @every
@@ -85,24 +77,6 @@ def test_error_means_each_time_even_after_the_warning_was_given(name):
         for _ in range(2):
             with pytest.raises(category):
                 call()
-
-
-@every
-def test_a_second_test_that_expects_the_warning_sees_it(name):
-    call, category = CASES[name]
-    for _ in range(2):
-        with pytest.warns(category):
-            call()
-
-
-@every
-def test_ignore_means_never(name):
-    call, category = CASES[name]
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        warnings.simplefilter("ignore", category)
-        call()
-    assert caught == []
 
 
 def test_slices_cause_one_warning_for_the_stack():

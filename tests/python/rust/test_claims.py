@@ -233,15 +233,13 @@ def empty(tensor):
 """
 
 
-def survives(ext, code):
-    bridges.need("torch")
-    bridges.survives(PREFACE + code, ext.__file__)
+@pytest.fixture
+def survives(ext, torch):
+    return lambda code: bridges.survives(PREFACE + code, ext.__file__)
 
 
-def test_memory_stays_while_a_callback_runs(ext):
-    survives(
-        ext,
-        """
+def test_memory_stays_while_a_callback_runs(survives):
+    survives("""
 tensor = torch.ones(n)
 assert ext.sum_after(tensor, lambda: empty(tensor)) == n
 tensor = torch.ones(n)
@@ -249,14 +247,11 @@ assert ext.sum_after_value(tensor, lambda: empty(tensor)) == n
 out = torch.ones(n)
 ext.during(np.zeros(1, "f4"), lambda: empty(out), out)
 assert out.sum() == n
-""",
-    )
+""")
 
 
-def test_a_recursion_through_a_callback_ends_before_the_stack_does(ext):
-    survives(
-        ext,
-        """
+def test_a_recursion_through_a_callback_ends_before_the_stack_does(survives):
+    survives("""
 import sys
 
 def recurse():
@@ -276,25 +271,18 @@ for function in (ext.sum_after, ext.sum_after_value):
     thread.start()
     thread.join()
 assert len(found) == 2 and all("stack is nearly used up" in end for end in found), found
-""",
-    )
+""")
 
 
-def test_memory_stays_while_the_other_arguments_are_read(ext):
-    survives(
-        ext,
-        """
+def test_memory_stays_while_the_other_arguments_are_read(survives):
+    survives("""
 tensor = torch.ones(n)
-
 assert ext.sum_of_first(tensor, Meddler(lambda: empty(tensor))) == n
-""",
-    )
+""")
 
 
-def test_memory_stays_while_a_call_is_detached(ext):
-    survives(
-        ext,
-        """
+def test_memory_stays_while_a_call_is_detached(survives):
+    survives("""
 tensor = torch.ones(n)
 results = []
 thread = threading.Thread(target=lambda: results.append(ext.wait_for_release(tensor)))
@@ -305,15 +293,12 @@ empty(tensor)
 ext.release()
 thread.join()
 assert results == [n], results
-""",
-    )
+""")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
-def test_a_forked_process_may_use_what_a_call_claims_on_a_thread_that_it_lacks(ext):
-    survives(
-        ext,
-        """
+def test_a_forked_process_may_use_what_a_call_claims_on_a_thread_that_it_lacks(survives):
+    survives("""
 import os, signal, warnings
 
 warnings.simplefilter("ignore")
@@ -333,8 +318,7 @@ _, status = os.waitpid(child, 0)
 ext.release()
 thread.join()
 assert status == 0, status
-""",
-    )
+""")
 
 
 def test_memory_is_not_pinned_for_a_call_that_runs_no_python(torch, ext):

@@ -1,6 +1,7 @@
 """Functions that are declared in Rust, in the extension crate tests/extension."""
 
 import ast
+import concurrent.futures
 import importlib.util
 import inspect
 import pickle
@@ -1019,13 +1020,9 @@ def test_a_macro_may_write_a_declaration(ext):
 
 def test_a_detached_function_runs_beside_others(ext):
     data = np.full(1000, 4, "float32")
-    results = []
-    threads = [threading.Thread(target=lambda: results.append(ext.root(data))) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert all(np.array_equal(result, data / 2) for result in results) and len(results) == 8
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(ext.root, [data] * 8))
+    assert all(np.array_equal(result, data / 2) for result in results)
 
 
 LARGE = np.ones((512, 512), "float32")

@@ -75,7 +75,4 @@ def test_an_option_is_refused_where_it_is_written(options, error, message):
     dict.fromkeys(("tiles", "halo", "workers", "pad", "join", "arrays", "lead", "on_oom")),
 ), ids=str)  # fmt: skip
 def test_options_of_every_form_are_taken(options):
-    def function(x):
-        return x
-
-    assert arraybridge.numpy(**options)(function)(numpy.ones((8, 8))).sum() == 64
+    assert arraybridge.numpy(**options)(lambda x: x)(numpy.ones((8, 8))).sum() == 64

@@ -152,18 +152,6 @@ def test_a_function_always_receives_arrays_of_its_decorators_framework(torch):
     assert {g.execution_memory_type for g in (both, only_input, only_output)} == {"torch"}
 
 
-def test_memory_types_hands_the_function_its_input_type(torch):
-    seen = []
-
-    @ab.memory_types("torch", "numpy")
-    def f(image):
-        seen.append(ab.detect_memory_type(image))
-        return image
-
-    assert ab.detect_memory_type(f(image())) == "numpy" and seen == ["torch"]
-    assert (f.input_memory_type, f.execution_memory_type) == ("torch", "torch")
-
-
 # -- Names of frameworks --------------------------------------------------------------------------
 
 

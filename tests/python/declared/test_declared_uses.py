@@ -93,16 +93,6 @@ def test_arguments_named_like_options_are_arguments():
     assert result == ("torch", 1, "torch", 2, "x", "y", 2, 3)
 
 
-def test_arrays_are_found_in_starred_arguments_and_one_level_deep():
-    @ab.torch
-    def f(*arrays, **named):
-        flat = [*arrays[0], *arrays[1], arrays[2], *named.values()]
-        return [type(x).__module__.partition(".")[0] for x in flat]
-
-    given = [image(2), 1], (image(2), [image(2)]), image(2)
-    assert f(*given, key=image(2)) == ["torch", "builtins", "torch", "builtins", "torch", "torch"]
-
-
 def test_a_default_value_is_passed_as_it_is():
     default = image(3)
     f = ab.torch(lambda image, kernel=default: kernel is default)
@@ -177,13 +167,6 @@ def test_a_class_can_be_declared_as_a_function():
 def test_what_cannot_be_called_cannot_be_declared(thing):
     with pytest.raises(TypeError, match="is for a function, not for"):
         ab.torch(thing)
-
-
-def test_declarations_nest(jax):
-    f = ab.torch(ab.jax(lambda image: image))
-    assert kind(f(image(2))) == "torch"
-    assert (f.input_memory_type, f.__wrapped__.input_memory_type) == ("torch", "jax")
-    assert str(inspect.signature(f)).count("slice_by_slice") == 1
 
 
 def test_a_dtype_that_a_call_asks_for_passes_through_every_declaration():

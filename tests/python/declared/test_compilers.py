@@ -70,12 +70,7 @@ def test_a_function_is_called_inside_jit(jax, wrap):
 def test_values_and_dtypes_are_kept_in_both_directions(jax, name, dtype):
     values = bridges.values(dtype, (3, 5))
     seen = []
-
-    @getattr(ab, name)
-    def same(x):
-        seen.append(ab.detect_memory_type(x))
-        return x
-
+    same = getattr(ab, name)(lambda x: seen.append(ab.detect_memory_type(x)) or x)
     inside = ab.jax_callback(same, result=lambda x: x)
     array = bridges.make("jax", values)
     for result in (jax.jit(inside)(array), inside(array)):
@@ -86,12 +81,7 @@ def test_values_and_dtypes_are_kept_in_both_directions(jax, name, dtype):
 
 def test_the_function_reads_the_memory_of_jax_on_the_host(jax):
     writable = []
-
-    @ab.numpy(copy=False)
-    def same(x):
-        writable.append(x.flags.writeable)
-        return x + 1
-
+    same = ab.numpy(copy=False)(lambda x: writable.append(x.flags.writeable) or x + 1)
     inside = jax.jit(ab.jax_callback(same, result=lambda x: x))
     array = jax.numpy.zeros((64, 64))
     with ab.trace(everywhere=True) as records:
@@ -102,12 +92,7 @@ def test_the_function_reads_the_memory_of_jax_on_the_host(jax):
 
 def test_a_batch_is_computed_one_by_one_or_at_once(jax):
     shapes = []
-
-    @ab.numpy
-    def square(x):
-        shapes.append(x.shape)
-        return x * x
-
+    square = ab.numpy(lambda x: shapes.append(x.shape) or x * x)
     array = jax.numpy.asarray(X)
     for method, expected in (("sequential", [(3,), (3,)]), ("broadcast_all", [(2, 3)])):
         inside = ab.jax_callback(square, result=lambda x: x, vmap_method=method)
@@ -245,12 +230,7 @@ def test_an_exception_of_the_function_is_reported(jax):
 
 def test_arguments_that_are_no_arrays_are_passed_as_they_are(jax):
     seen = []
-
-    @ab.numpy
-    def noted(x, *rest, **named):
-        seen.append((rest, named))
-        return x
-
+    noted = ab.numpy(lambda x, *rest, **named: seen.append((rest, named)) or x)
     inside = ab.jax_callback(noted, result=lambda x, *rest, **named: x)
     wide = np.array([0.1, 2.0**53 + 2])
     f = jax.jit(lambda x: inside(x, 0.1, "reflect", None, wide, axes=(0, 1)))

@@ -584,12 +584,7 @@ def test_an_error_of_the_function_is_its_own_where_shapes_are_found_out(torch, j
 
 def test_a_derivative_by_hand_calls_the_function_in_tiles_if_it_calls_the_function(torch):
     seen = []
-
-    @ab.numpy(output_type="input", tiles=(2,))
-    def double(x):
-        seen.append(x.shape)
-        return x * 2
-
+    double = ab.numpy(output_type="input", tiles=(2,))(lambda x: seen.append(x.shape) or x * 2)
     double.defvjp(lambda x: (double(x), None), lambda saved, gradient: (gradient * 2,))
     x = torch.ones(4, requires_grad=True)
     double(x).sum().backward()

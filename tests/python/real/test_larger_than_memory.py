@@ -65,14 +65,6 @@ def test_a_data_set_of_hdf5_goes_through_each_framework(file, framework):
     assert np.array_equal(target[:], np.rint(IMAGE.astype("float32") / 2).astype("uint16"))
 
 
-def test_the_result_is_an_array_in_memory_if_there_is_no_out(file):
-    source = file.create_dataset("source", data=IMAGE, chunks=(50, 60))
-    spied = Watched(source)
-    result = ab.numpy(smooth, **TILES)(spied)
-    assert isinstance(result, np.ndarray) and result.dtype == np.uint16
-    assert np.array_equal(result, WHOLE) and len(spied.read) == 6 * 7
-
-
 def test_other_results_are_joined_beside_the_array_that_is_written(file):
     source = file.create_dataset("source", data=IMAGE, chunks=(50, 60))
     target = file.create_dataset("target", IMAGE.shape, "float32")
@@ -88,32 +80,15 @@ def test_other_results_are_joined_beside_the_array_that_is_written(file):
     assert total == IMAGE.sum() and total.dtype == np.uint64
 
 
-def test_slices_are_read_and_written_one_by_one(stores):
+def test_process_slices_reads_and_writes_them_one_by_one(stores):
     stack = np.random.default_rng(0).integers(0, 99, (2, 3, 4, 20, 30), dtype="uint16")
     shapes = {"shape": stack.shape, "chunks": (1, 1, 2, 20, 30), "shards": None}
     source, target = stores("source", **shapes), stores("target", **shapes)
     source[:] = stack
     read, out = Watched(source), Watched(target)
-    declared = ab.numpy(lambda image: image + 1, slice_by_slice=True)
-    assert declared(read, out=out) is out and np.array_equal(target[:], stack + 1)
-    assert len(read.read) == len(out.written) == 24 and read.read[1][:3] == (0, 0, 1)
-    along = ab.numpy(lambda p: (p + 2, int(p.sum())), slice_by_slice=True, slice_axes=(0, -1))
-    written, sums = along(read, out=out)
-    assert written is out and np.array_equal(target[:], stack + 2)
-    assert np.array_equal(sums, stack.sum(axis=(0, -1)))
-    assert ab.process_slices(source, lambda image: image + 3, out=target) is target
-    assert np.array_equal(target[:], stack + 3)
+    assert ab.process_slices(read, lambda image: image + 3, out=out) is out
+    assert np.array_equal(target[:], stack + 3) and len(read.read) == len(out.written) == 24
     assert np.array_equal(ab.process_slices(source, lambda image: image + 4), stack + 4)
-
-
-def test_one_value_for_each_slice_is_read_with_it(file):
-    stack = np.random.default_rng(0).integers(0, 99, (4, 5, 6)).astype("float32")
-    source, gains = (
-        file.create_dataset("s", data=stack),
-        file.create_dataset("g", data=np.arange(4.0)),
-    )
-    declared = ab.numpy(lambda image, gain: image * gain, slice_by_slice=True, sliced="gain")
-    assert np.array_equal(declared(source, gains), stack * np.arange(4.0)[:, None, None])
 
 
 def test_pages_of_an_ome_tiff_are_read_as_they_are_wanted(tmp_path):

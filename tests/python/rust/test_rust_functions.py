@@ -991,13 +991,8 @@ except Exception as error:
     assert done.stdout == "ArithmeticError -1 is negative\n", done.stdout + done.stderr
 
 
-def test_options_may_be_left_out(ext):
-    image, mask = np.ones(2, "float32"), np.array([True, False])
-    assert ext.masked(image).tolist() == [1, 1]
-    assert ext.masked(image, mask).tolist() == [1, 0]
-    assert ext.masked(image, fill=5, mask=mask).tolist() == [1, 5]
-    assert ext.masked(image, None, None).tolist() == [1, 1]
-    first, second = ext.hygienic(image)
+def test_an_option_may_be_left_out_of_a_result_too(ext):
+    first, second = ext.hygienic(np.ones(2, "float32"))
     assert (first.tolist(), second) == ([1, 1], None)
 
 

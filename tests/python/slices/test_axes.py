@@ -46,7 +46,7 @@ def test_values_become_lists_that_are_nested_like_the_leading_axes():
 
 
 def test_results_of_another_shape_are_stacked_along_the_leading_axes():
-    lows = ab.torch(lambda image: image.to(dtype=__import__("torch").float32).mean(dim=0))
+    lows = ab.torch(lambda image: image.float().mean(dim=0))
     result = lows(STACK, slice_by_slice=True)
     np.testing.assert_allclose(result, STACK.mean(axis=-2))
 

@@ -308,13 +308,7 @@ def test_a_bool_that_is_neither_0_nor_1_is_refused(ext):
 # --- functions for several element types
 
 
-def test_a_function_is_called_for_the_dtype_of_its_array(ext):
-    dtypes = "bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 float32 float64"
-    for dtype in (*dtypes.split(), "complex64", "complex128", ml_dtypes.bfloat16):
-        data = np.ones(3, dtype)
-        assert ext.element_type(data) == np.dtype(dtype).name
-        assert ext.element_type(ab.Tensor(data)) == np.dtype(dtype).name
-    assert ext.element_type(np.ones(3, ">f4")) == "float32"
+def test_a_function_for_every_dtype_takes_arrays_of_numbers(ext):
     with pytest.raises(ab.UnsupportedDtypeError):
         ext.element_type(np.array(["a"]))
     with pytest.raises(ab.UnsupportedArrayError, match=r"element_type\(\) argument 'data'"):

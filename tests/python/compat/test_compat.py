@@ -226,22 +226,6 @@ def kinds(value):
         return value
 
 
-def test_arrays_in_dicts_and_dataclasses_go_in_converted(torch):
-    seen = []
-    f = ab.torch(lambda *args, **kwargs: seen.append(kinds([*args, kwargs])))
-    by_name, pair = {"a": image(), "n": 3, "deep": [image()]}, Pair(image())
-    f(by_name, pair, more={"b": image()})
-    assert seen == [
-        [
-            {"a": "torch", "n": 3, "deep": ["torch"]},
-            {"image": "torch", "name": "pair", "made": None},
-            {"more": {"b": "torch"}},
-        ]
-    ]
-    # The caller's own are as they were.
-    assert kinds(by_name["a"]) == kinds(pair.image) == "numpy"
-
-
 def test_arrays_limits_what_is_converted_in_dicts(torch):
     f = ab.torch(arrays="a", output_type="numpy")(lambda a, b: {"seen": str(kinds([a, b]))})
     assert f({"x": image()}, {"x": image()}) == {"seen": "[{'x': 'torch'}, {'x': 'numpy'}]"}

@@ -93,12 +93,6 @@ def test_arguments_named_like_options_are_arguments():
     assert result == ("torch", 1, "torch", 2, "x", "y", 2, 3)
 
 
-def test_a_default_value_is_passed_as_it_is():
-    default = image(3)
-    f = ab.torch(lambda image, kernel=default: kernel is default)
-    assert f(image(2))
-
-
 def test_properties_and_class_bodies_accept_declared_functions():
     @dataclasses.dataclass
     class Data:

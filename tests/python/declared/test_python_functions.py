@@ -98,7 +98,7 @@ def test_warnings_name_the_line_of_the_call():
     with warnings.catch_warnings(record=True, action="always") as caught:
         outer(values)
     # The call is in the function that the outer declaration is for.
-    assert [(w.filename, w.lineno) for w in caught] == [(__file__, line - 3)]
+    assert [(w.filename, w.lineno) for w in caught] == [(__file__, line - 2)]
 
 
 @pytest.mark.parametrize("function", [lambda image: image, declared_module.plain])

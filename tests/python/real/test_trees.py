@@ -27,10 +27,11 @@ def output(**fields):
 Point = collections.namedtuple("Point", "x y")
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Frozen:
     image: object
     name: str = "a"
+    made: object = dataclasses.field(init=False, default=None)
 
 
 @attrs.define

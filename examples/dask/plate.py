@@ -158,9 +158,7 @@ def main() -> int:
     parser.add_argument("--save", help="write a timeline of all workers for Perfetto")
     options = parser.parse_args()
     cluster = LocalCluster(
-        n_workers=options.workers,
-        threads_per_worker=options.threads,
-        dashboard_address=None,
+        n_workers=options.workers, threads_per_worker=options.threads, dashboard_address=None
     )
     limit = options.limit * MIB
     with tempfile.TemporaryDirectory() as folder:

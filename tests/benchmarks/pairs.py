@@ -155,9 +155,7 @@ def native() -> dict[str, Callable[[object], object]]:
 
     floors = bridges.extension("tests/benchmarks/floors", "release")
     return floors.bind(
-        entry(lambda: torch.Tensor.__dlpack_c_exchange_api__),
-        entry(for_tensorflow),
-        entry(for_jax),
+        entry(lambda: torch.Tensor.__dlpack_c_exchange_api__), entry(for_tensorflow), entry(for_jax)
     )
 
 
@@ -181,11 +179,7 @@ def floors(source: str, target: str, x: object) -> dict[str, Call]:
         return {}
     if (source, target) == ("torch", "numpy"):
         held, asked, bare = (native()["torch_to_numpy" + how] for how in ("", "_asked", "_bare"))
-        return {
-            "": lambda: held(x),
-            "storage not held": lambda: asked(x),
-            "bare": lambda: bare(x),
-        }
+        return {"": lambda: held(x), "storage not held": lambda: asked(x), "bare": lambda: bare(x)}
     if target == "pyclesperanto":
         push, _ = through_opencl()
         if source == "numpy":

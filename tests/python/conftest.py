@@ -4,6 +4,7 @@
 """
 
 import gc
+import importlib
 import os
 
 import bridges
@@ -31,6 +32,30 @@ def pytest_report_header(config):
     if missing:
         lines.append("not tested: " + ", ".join(missing))
     return lines
+
+
+def pytest_runtest_setup(item):
+    """Skip a test with a parameter that names a missing framework."""
+    values = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    bridges.need(*(value for value in values if isinstance(value, str)))
+
+
+def framework(name, module):
+    """A fixture that imports a framework, or skips the test where the framework is missing."""
+
+    @pytest.fixture(scope="session")
+    def imported():
+        bridges.need(name)
+        return importlib.import_module(module)
+
+    return imported
+
+
+torch = framework("torch", "torch")
+jax = framework("jax", "jax")
+jnp = framework("jax", "jax.numpy")
+tf = framework("tensorflow", "tensorflow")
+cle = framework("pyclesperanto", "pyclesperanto")
 
 
 @pytest.fixture(scope="module")

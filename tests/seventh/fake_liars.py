@@ -34,17 +34,21 @@ class Fake:
 
     @classmethod
     def from_dlpack(cls, data):
-        return cls(np.from_dlpack(data))
+        return cls(cls.imported(np.from_dlpack(data)))
+
+    @staticmethod
+    def imported(values):
+        """What an import makes of the values."""
+        return values
 
 
 class Narrows(Fake):
     """It has no float64, and a bool is a number to it."""
 
-    @classmethod
-    def from_dlpack(cls, data):
-        values = np.from_dlpack(data)
+    @staticmethod
+    def imported(values):
         narrower = {"float64": "float32", "bool": "uint8"}
-        return cls(values.astype(narrower.get(values.dtype.name, values.dtype), copy=False))
+        return values.astype(narrower.get(values.dtype.name, values.dtype), copy=False)
 
 
 class Switch(Fake):
@@ -53,29 +57,23 @@ class Switch(Fake):
     is_wide = True
 
     @classmethod
-    def from_dlpack(cls, data):
-        values = np.from_dlpack(data)
+    def imported(cls, values):
         is_narrowed = values.dtype == "float64" and not cls.is_wide
-        return cls(values.astype("float32") if is_narrowed else values)
+        return values.astype("float32") if is_narrowed else values
 
 
 class Rounds(Fake):
     """It has float64 by name, and computes in float32."""
 
-    @classmethod
-    def from_dlpack(cls, data):
-        values = np.from_dlpack(data)
-        return cls(
-            values.astype("float32").astype("float64") if values.dtype == "float64" else values
-        )
+    @staticmethod
+    def imported(values):
+        return values.astype("float32").astype("float64") if values.dtype == "float64" else values
 
 
 class Copies(Fake):
     """It copies what it imports."""
 
-    @classmethod
-    def from_dlpack(cls, data):
-        return cls(np.from_dlpack(data).copy())
+    imported = staticmethod(lambda values: values.copy())
 
 
 class Shares(Fake):
@@ -85,28 +83,23 @@ class Shares(Fake):
 class Contiguous(Fake):
     """It does not look at strides."""
 
-    @classmethod
-    def from_dlpack(cls, data):
-        values = np.from_dlpack(data)
-        strides = np.empty(values.shape, values.dtype).strides
-        return cls(as_strided(values, values.shape, strides))
+    @staticmethod
+    def imported(values):
+        return as_strided(values, strides=np.empty(values.shape, values.dtype).strides)
 
 
 class Unstrided(Fake):
     """It copies what is not contiguous."""
 
-    @classmethod
-    def from_dlpack(cls, data):
-        return cls(np.ascontiguousarray(np.from_dlpack(data)))
+    imported = staticmethod(np.ascontiguousarray)
 
 
 class Aligned(Fake):
     """It copies what is not aligned to 64 bytes."""
 
-    @classmethod
-    def from_dlpack(cls, data):
-        values = np.from_dlpack(data)
-        return cls(values.copy() if values.ctypes.data % 64 else values)
+    @staticmethod
+    def imported(values):
+        return values.copy() if values.ctypes.data % 64 else values
 
 
 class Writable(Fake):
@@ -322,12 +315,8 @@ class Row(Fake):
         return self.values[0] if self.values.ndim else self.values
 
 
-class Named(Fake):
+class Named(Misnamed):
     """The dtypes of its arrays are names."""
-
-    @property
-    def dtype(self):
-        return self.values.dtype.name
 
     def numpy(self):
         return self.values
@@ -340,16 +329,15 @@ class Named(Fake):
 class Picky(Fake):
     """It has no complex numbers, no more than three axes, and no arrays without elements."""
 
-    @classmethod
-    def from_dlpack(cls, data):
-        values = np.from_dlpack(data)
+    @staticmethod
+    def imported(values):
         if values.dtype.kind == "c":
             raise TypeError("there are no complex numbers")
         if values.ndim > 3:
             raise ValueError(f"{values.ndim} axes are too many")
         if not values.size:
             raise ValueError("there is nothing in it")
-        return cls(values)
+        return values
 
 
 class Rows(Fake):

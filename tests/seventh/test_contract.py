@@ -69,13 +69,11 @@ def test_read_only_memory_that_the_target_refuses_is_copied_and_explain_says_so(
 
 
 def test_an_array_that_is_made_empty_is_filled():
-    run(
-        """
+    run("""
         values = np.arange(6, dtype="f4").reshape(2, 3)
         x = ab.convert(values, "fake_filled")
         assert x.values.tolist() == values.tolist() and not np.shares_memory(x.values, values)
-        """
-    )
+    """)
 
 
 @pytest.mark.parametrize("use", ["ab.explain", "ab.convert", "unstack", "process", "declared"])
@@ -158,18 +156,15 @@ def test_slices_of_other_dtypes_are_taken():
 
 
 def test_the_error_of_a_dtype_is_the_cause():
-    run(
-        """
+    run("""
         x = fake_liars.Broken(np.ones(3))
         error = raises(ab.UnsupportedArrayError, lambda: ab.convert(x, "numpy"))
         assert isinstance(error.__cause__, NameError) and "undefined" in str(error), error
-        """
-    )
+    """)
 
 
 def test_an_owner_that_does_not_keep_its_memory_is_found_by_check():
-    run(
-        """
+    run("""
         from arraybridge._tools.check import claims
         from arraybridge._tools.check.tables import Lie, tables
         error = raises(Lie, lambda: claims.check_kept(tables()["fake_pooled"]))
@@ -180,13 +175,11 @@ def test_an_owner_that_does_not_keep_its_memory_is_found_by_check():
         error = raises(Lie, lambda: claims.check_kept(without))
         assert error.key == "to_numpy" and "copy it" in str(error), error
         assert claims.check_kept(tables()["fake_writable"]) is not None
-        """
-    )
+    """)
 
 
 def test_the_reason_of_a_copy_does_not_depend_on_where_memory_lies():
-    run(
-        """
+    run("""
         import jax
         reasons = set()
         for offset in range(0, 128, 16):
@@ -200,5 +193,4 @@ def test_the_reason_of_a_copy_does_not_depend_on_where_memory_lies():
             reasons |= {(ab.explain(x, "jax").why, "copy") for _ in range(10)}
         assert len(reasons) == 3, reasons
         assert ab.explain(x, "jax").why == "the object exports a copy of its memory"
-        """
-    )
+    """)

@@ -74,8 +74,7 @@ def test_memory_is_shared_and_outlives_every_array():
 
 
 def test_what_cannot_be_converted_is_named():
-    run(
-        """
+    run("""
         import pyarrow
         error = raises(
             ab.UnsupportedArrayError, lambda: ab.convert(pyarrow.array([1.0, None]), "numpy")
@@ -90,5 +89,4 @@ def test_what_cannot_be_converted_is_named():
         frozen.flags.writeable = False
         raises(ab.CopyRequiredError, lambda: ab.convert(frozen, "openvino", copy=False))
         assert not ab.convert(ab.convert(frozen, "pyarrow_tensor"), "numpy").flags.writeable
-        """
-    )
+    """)

@@ -62,18 +62,15 @@ def test_the_alignment_that_a_framework_needs_is_told_from_its_strides():
 
 
 def test_a_bool_that_a_framework_calls_a_number_is_found():
-    run(
-        """
+    run("""
         error = raises(ab.FrameworkTableError, lambda: ab.convert(np.array([True]), "fake_narrows"))
         assert "lists bool" in str(error) and "made uint8 of it" in str(error), error
         assert ab.convert(np.ones(3, "f4"), "fake_narrows").dtype == "f4"
-        """
-    )
+    """)
 
 
 def test_strides_that_a_framework_does_not_take_are_found_without_reading_the_array():
-    run(
-        """
+    run("""
         image = np.arange(20.0).reshape(4, 5)
         lies = {"fake_contiguous": "read it in another order", "fake_unstrided": "copied it"}
         for name, what in lies.items():
@@ -84,13 +81,11 @@ def test_strides_that_a_framework_does_not_take_are_found_without_reading_the_ar
                 text = f"`import.strides` of [{name}] allows {layout} memory, but"
                 assert text in str(error) and what in str(error), error
             assert ab.convert(image.T, name, copy=True).values.tolist() == image.T.tolist()
-        """
-    )
+    """)
 
 
 def test_the_dtype_of_every_result_is_looked_at():
-    run(
-        """
+    run("""
         wide = np.array([1e300])
         for _ in range(2):
             assert ab.convert(wide, "fake_switch").dtype == "f8"
@@ -100,13 +95,11 @@ def test_the_dtype_of_every_result_is_looked_at():
                 ab.FrameworkTableError, lambda: ab.convert(wide, "fake_switch", copy=copy)
             )
             assert "`dtypes` of [fake_switch]" in str(error) and "float32" in str(error), error
-        """
-    )
+    """)
 
 
 def test_the_dtype_of_a_result_on_a_device_is_looked_at():
-    run(
-        """
+    run("""
         from unittest import mock
         wide, narrow = np.ones(3), np.ones(3, "f4")
         assert ab.convert(narrow, "fake_narrow_device").dtype == "f4"
@@ -127,40 +120,34 @@ def test_the_dtype_of_a_result_on_a_device_is_looked_at():
         error = raises(ab.FrameworkTableError, lambda: ab.convert(x, "fake_narrow_device"))
         assert "`dtypes` of [fake_narrow_device]" in str(error), error
         assert imported.call_count == 2
-        """
-    )
+    """)
 
 
 def test_a_cast_on_a_device_that_is_wrong_for_few_values_is_not_used():
     """Compilers make two loops of one, for vectors and for what is left."""
-    run(
-        """
+    run("""
         for dtype, value in ("uint8", 200), ("uint16", 300):
             x = fake_liars.Tail(np.full((2, 6), value, "i4"))
             y = ab.convert(x, "fake_tail", dtype=dtype)
             assert y.dtype == dtype and np.array(y).tolist() == [[value] * 6] * 2
         x = fake_liars.Tail(np.full((2, 6), 40000, "i4"))
         assert np.array(ab.convert(x, "fake_tail", dtype="uint16")).tolist() == [[40000] * 6] * 2
-        """
-    )
+    """)
 
 
 def test_a_download_that_is_a_view_is_copied():
-    run(
-        """
+    run("""
         x = fake_liars.Device(np.arange(6.0))
         with ab.trace() as records:
             y = ab.convert(x, "numpy")
         assert records[0].route == "copy" and not np.shares_memory(x.values, y)
         y[0] = 7
         assert x.values[0] == 0
-        """
-    )
+    """)
 
 
 def test_an_import_is_tried_out_once():
-    run(
-        """
+    run("""
         calls, take = [], fake_liars.Switch.from_dlpack
 
         def counted(data):
@@ -177,24 +164,20 @@ def test_an_import_is_tried_out_once():
         assert len(calls) == 6
         ab.convert(image.T, "fake_switch")
         assert len(calls) == 8
-        """
-    )
+    """)
 
 
 def test_an_assignment_that_gives_an_array_other_memory_is_not_a_change_of_its_memory():
-    run(
-        """
+    run("""
         image = np.ones((4, 5), "f4")
         x = ab.convert(image, "fake_replaced")
         x[0] = 7
         assert image.tolist() == np.ones((4, 5)).tolist() and x.values[0, 0] == 7
-        """
-    )
+    """)
 
 
 def test_nobody_can_write_to_an_immutable_array_through_to_numpy():
-    run(
-        """
+    run("""
         x = fake_liars.Constant(np.arange(6.0))
         y = ab.convert(x, "numpy")
         assert np.shares_memory(x.values, y) and not y.flags.writeable
@@ -207,13 +190,11 @@ def test_nobody_can_write_to_an_immutable_array_through_to_numpy():
         @ab.numpy(writable=True)
         def same(y):
             return y
-        """
-    )
+    """)
 
 
 def test_whether_to_numpy_gives_a_view_or_a_copy_is_found_out():
-    run(
-        """
+    run("""
         x = fake_liars.HandsOut(np.arange(6.0))
         assert not x.numpy().flags.owndata and x.numpy().base is not None
         with ab.trace() as records:
@@ -229,35 +210,29 @@ def test_whether_to_numpy_gives_a_view_or_a_copy_is_found_out():
         calls, copy = [], fake_liars.HandsOut.numpy
         fake_liars.HandsOut.numpy = lambda self: calls.append(1) or self.values.copy().reshape(2, 3)
         assert ab.explain(x, "numpy").route == "copy" and len(calls) == 1
-        """
-    )
+    """)
 
 
 def test_a_to_numpy_that_changes_the_dtype_is_found():
-    run(
-        """
+    run("""
         assert ab.convert(fake_liars.Widens(np.ones(3)), "numpy").dtype == "f8"
         narrow = fake_liars.Widens(np.ones(3, "f4"))
         error = raises(ab.FrameworkTableError, lambda: ab.convert(narrow, "numpy"))
         assert "`to_numpy` of [fake_widens] " in str(error), error
         assert "made float64 of float32" in str(error), error
-        """
-    )
+    """)
 
 
 def test_values_that_a_framework_changes_are_not_blamed_on_the_way_out_alone():
     """The shape of an array is what its framework says. Of its values NumPy alone tells."""
-    run(
-        """
+    run("""
         error = raises(ab.FrameworkTableError, lambda: ab.convert(np.ones(3), "fake_loses"))
         assert "`from_numpy` or `to_numpy` of [fake_loses] keeps the values" in str(error), error
-        """
-    )
+    """)
 
 
 def test_the_framework_that_is_declared_or_that_has_a_text_owns_an_out_of_memory_error():
-    run(
-        """
+    run("""
         from arraybridge.oom_recovery import execute_with_oom_recovery, is_oom_error
         plain, lazily = MemoryError("no more"), MemoryError("no more, lazily")
         for error, owners in (plain, {"numpy"}), (lazily, {"numpy", "fake_lazy"}):
@@ -291,14 +266,12 @@ def test_the_framework_that_is_declared_or_that_has_a_text_owns_an_out_of_memory
         assert "ran out of NumPy memory" in named(ab.numpy)
         assert "ran out of Fake that is lazy memory" in named(ab.fake_lazy)
         assert "ran out of Fake that is lazy memory" in named(ab.torch)
-        """
-    )
+    """)
 
 
 def test_a_result_that_is_written_over_by_the_next_is_stacked_as_it_was():
     """A framework that computes later may have arrays that change."""
-    run(
-        """
+    run("""
         reused = ab.convert(np.zeros((2, 3), "f4"), "fake_reused", copy=True)
 
         @ab.fake_reused(slice_by_slice=True)
@@ -309,13 +282,11 @@ def test_a_result_that_is_written_over_by_the_next_is_stacked_as_it_was():
         image = np.arange(96, dtype="f4").reshape(16, 2, 3)
         result = ab.convert(double(image), "numpy")
         assert result.tolist() == (image * 2).tolist()
-        """
-    )
+    """)
 
 
 def test_results_of_a_lazy_framework_are_computed_within_the_call():
-    run(
-        """
+    run("""
         import threading
         image = np.arange(6.0, dtype="f4")
         mine = ab.convert(image, "fake_lazy")
@@ -364,5 +335,4 @@ def test_results_of_a_lazy_framework_are_computed_within_the_call():
             assert ab.convert(array, "numpy").tolist() == (image + 1).tolist()
         assert made[-1].dtype == "f8"
         raises(ValueError, lambda: plus(image, [ValueError("late")]))
-        """
-    )
+    """)

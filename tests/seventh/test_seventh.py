@@ -25,32 +25,27 @@ run = functools.partial(extended.run, preface=PREFACE)
 
 
 def test_there_is_a_converter_for_every_pair():
-    run(
-        """
+    run("""
         pairs = {tuple(pair) for pair in ab.registered_pairs()}
         names = [f["name"] for f in ab.frameworks()]
         assert pairs == {(a, b) for a in names for b in names}
         assert len(ab.registered_pairs()) == len(names) ** 2 >= 49
-        """
-    )
+    """)
 
 
 def test_the_enum_the_converters_and_the_list_of_frameworks_have_it():
-    run(
-        """
+    run("""
         member = ab.MemoryType.TVM_FFI
         assert member == "tvm_ffi" and len(ab.MemoryType) == len(ab.frameworks()) >= 7
         assert member in ab.SUPPORTED_MEMORY_TYPES
         assert member.converter.to_numpy(there).tolist() == image.tolist()
         assert type(ab.MemoryType.NUMPY.to_tvm_ffi(image)) is type(there)
         assert {f["name"]: f["install"] for f in ab.frameworks()}["tvm_ffi"] == "apache-tvm-ffi"
-        """
-    )
+    """)
 
 
 def test_it_has_a_decorator():
-    run(
-        """
+    run("""
         @ab.tvm_ffi
         def same(image):
             assert type(image) is type(there)
@@ -60,24 +55,20 @@ def test_it_has_a_decorator():
         assert ab.detect_memory_type(result) == "tvm_ffi"
         assert ab.convert(result, "numpy").tolist() == image.tolist()
         assert same.input_memory_type == "tvm_ffi"
-        """
-    )
+    """)
 
 
 def test_it_is_detected_and_kept():
-    run(
-        """
+    run("""
         import tvm_ffi
         assert type(there) is tvm_ffi.core.Tensor
         assert ab.detect_memory_type(there) == "tvm_ffi"
         assert ab.convert(there, "tvm_ffi") is there
-        """
-    )
+    """)
 
 
 def test_every_pair_with_the_frameworks_there_gives_the_bits():
-    out = run(
-        """
+    out = run("""
         import importlib.util
         for name in ("pyclesperanto", "tensorflow"):  # in this order: as in tests/python/bridges.py
             if importlib.util.find_spec(name):
@@ -108,27 +99,23 @@ def test_every_pair_with_the_frameworks_there_gives_the_bits():
                     assert back.tobytes() == view.tobytes(), (dtype, other)
                     done += 1
         print(others, done)
-        """
-    )
+    """)
     for name in ("numpy", "torch", "jax", "tensorflow", "tvm_ffi"):
         assert repr(name) in out
 
 
 def test_it_is_as_its_table_says():
-    run(
-        """
+    run("""
         from arraybridge._tools import check
         report = check.gather(["tvm_ffi"], ["numpy", "tvm_ffi"])
         lines = report["frameworks"]["tvm_ffi"]["lines"]
         failed = [line for line in lines if line["status"] == "failed"]
         assert report["ok"] and len(lines) > 100, failed
-        """
-    )
+    """)
 
 
 def test_memory_is_shared_with_numpy_both_ways():
-    run(
-        """
+    run("""
         floats = np.zeros((4, 5), "f4")
         x = ab.convert(floats, "tvm_ffi")
         assert ab.explain(floats, "tvm_ffi").route == "share"
@@ -141,48 +128,39 @@ def test_memory_is_shared_with_numpy_both_ways():
         floats.flags.writeable = False
         read_only = ab.convert(ab.convert(floats, "tvm_ffi"), "numpy")
         assert not np.shares_memory(read_only, floats)
-        """
-    )
+    """)
 
 
 def test_a_dtype_that_it_lacks_is_named_in_the_error():
-    run(
-        """
+    run("""
         error = raises(ab.UnsupportedDtypeError,
                        lambda: ab.convert(np.zeros(3, "c8"), "tvm_ffi"))
         assert "complex64" in str(error) and "TVM FFI" in str(error), error
-        """
-    )
+    """)
 
 
 def test_the_error_for_an_unknown_name_lists_it():
-    run(
-        """
+    run("""
         assert "tvm_ffi" in str(raises(ValueError, lambda: ab.convert(image, "tvm")))
-        """
-    )
+    """)
 
 
 def test_the_doctor_reports_it():
-    run(
-        """
+    run("""
         from arraybridge._tools.doctor import probe
         found = {}
         probe.examine("tvm_ffi", "tvm_ffi", [], lambda **message: found.update(message))
         assert found["status"] == "works", found
-        """
-    )
+    """)
 
 
 def test_its_compiled_functions_take_tensors_by_the_exchange_table():
     folder = os.path.dirname(os.path.dirname(__file__))
     tests = os.path.join(folder, "python", "dlpack", "test_exchange.py")
-    out = run(
-        f"""
+    out = run(f"""
         import pytest
         raise SystemExit(pytest.main(["-q", "-p", "no:cacheprovider", {tests!r}]))
-        """
-    )
+    """)
     assert "skipped" not in out
 
 
@@ -255,15 +233,13 @@ def test_a_library_in_a_package_is_opened_with_it_if_its_rival_is_there():
 
 
 def test_init_runs_once_and_before_anything_else():
-    run_picky(
-        """
+    run_picky("""
         from concurrent.futures import ThreadPoolExecutor
         with ThreadPoolExecutor(8) as pool:
             there = list(pool.map(lambda _: ab.convert(u1, "fake_picky"), range(8)))
         assert fake_picky.starts == 1
         assert all(ab.convert(each, "numpy").tolist() == u1.tolist() for each in there)
-        """
-    )
+    """)
 
 
 def test_a_failing_init_is_an_installation_that_is_broken():
@@ -289,40 +265,33 @@ def test_an_import_is_handed_the_dtype_object():
 
 
 def test_a_dtype_that_is_not_imported_goes_through_numpy():
-    run_picky(
-        """
+    run_picky("""
         assert ab.convert(u2, "fake_picky").numpy().tolist() == u2.tolist()
         assert ab.explain(u2, "fake_picky").why.startswith("this dtype does not travel by DLPack")
         there = fake_picky.Array(u2)
         assert ab.explain(there, "torch").via.startswith("capsule")
-        """
-    )
+    """)
 
 
 def test_a_dtype_that_is_not_exported_goes_through_numpy():
-    run_picky(
-        """
+    run_picky("""
         there = fake_picky.Array(i2)
         assert np.shares_memory(ab.convert(there, "numpy"), i2)
         assert ab.explain(there, "numpy").via.startswith("to_numpy")
         assert ab.explain(i2, "fake_picky").route == "share"
-        """
-    )
+    """)
 
 
 def test_negative_numbers_and_tuples_reach_the_framework():
-    run_picky(
-        """
+    run_picky("""
         there = ab.convert(u1, "fake_picky")
         again = ab.convert(there, "fake_picky", copy=True)
         assert again is not there and again.numpy().tolist() == u1.tolist()
-        """
-    )
+    """)
 
 
 def test_a_dtype_object_is_known_by_its_table_and_not_by_its_text():
-    run_picky(
-        """
+    run_picky("""
         fake_picky.start()  # as a program does that uses it
         wanted = fake_picky.dtype("uint8")
         assert str(wanted) == "float64"
@@ -332,5 +301,4 @@ def test_a_dtype_object_is_known_by_its_table_and_not_by_its_text():
         stranger = fake_picky.DType("uint8")
         error = raises(ValueError, lambda: ab.convert(i2, "numpy", dtype=stranger))
         assert "unknown dtype" in str(error)
-        """
-    )
+    """)

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -132,11 +133,8 @@ def deleters(seconds: float) -> None:
             # ctypes releases the interpreter lock for the call.
             Managed.from_address(address).deleter(address)
 
-    threads = [threading.Thread(target=free) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: free(), range(8)))
 
 
 PROGRAMS = {f.__name__: f for f in (shutdown, fork, interpreter, deleters)}

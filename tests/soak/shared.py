@@ -11,12 +11,12 @@ from __future__ import annotations
 import argparse
 import random
 import sys
-import threading
 import time
 import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import arraybridge as ab
 import jax
@@ -104,11 +104,10 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=8)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    done: Counter[str] = Counter()
     wrong: list[str] = []
     end = time.monotonic() + options.seconds
 
-    def work(seed: int) -> None:
+    def work(seed: int) -> Counter[str]:
         chosen, mine = random.Random(seed), Counter()
         try:
             while time.monotonic() < end and not wrong:
@@ -117,15 +116,10 @@ def main() -> int:
                 mine[task.__name__] += 1
         except Exception:
             wrong.append(traceback.format_exc())
-        with lock:
-            done.update(mine)
+        return mine
 
-    lock = threading.Lock()
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(options.threads)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(options.threads) as pool:
+        done = sum(pool.map(work, range(options.threads)), Counter())
     state = "on" if getattr(sys, "_is_gil_enabled", lambda: True)() else "off"
     print(f"GIL {state}, {done.total()} pieces of work: {dict(done)}")
     print("\n".join(wrong) or "nothing went wrong")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import arraybridge as ab
 import bridges
+import gpus
 import image_filters
 import numpy as np
 import pytest
@@ -98,54 +99,20 @@ def test_nvidias_compiler_takes_the_kernel():
     assert b".visible .entry sobel(" in ptx.value
 
 
-def devices(framework):
-    """How many CUDA devices the framework sees."""
-    try:
-        if framework == "cupy":
-            import cupy
-
-            return cupy.cuda.runtime.getDeviceCount()
-        if framework == "torch":
-            import torch
-
-            return torch.cuda.device_count()
-        import jax
-
-        return len(jax.devices("gpu"))
-    except Exception:
-        return 0
-
-
 def test_without_a_device_the_error_is_arraybridges():
-    if devices("cupy"):
+    if not gpus.why_absent("cupy"):
         pytest.skip("there is a device")
     with pytest.raises((ab.FrameworkNotInstalledError, ab.DeviceUnavailableError), match="CuPy"):
         image_filters.sobel_cuda(IMAGE)
-
-
-def on_device(framework, array):
-    if framework == "cupy":
-        import cupy
-
-        return cupy.asarray(array)
-    if framework == "torch":
-        import torch
-
-        return torch.from_numpy(array.copy()).cuda()
-    import jax
-
-    return jax.device_put(array.copy(), jax.devices("gpu")[0])
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("framework", ["cupy", "torch", "jax"])
 @pytest.mark.parametrize("shape", [(37, 53), (1, 1), (0, 3), (2000, 3000)])
 def test_on_a_device_sobel_is_scipys_and_the_host_functions(framework, shape):
-    for name in ("cupy", framework):
-        if not devices(name):
-            pytest.skip(f"{name} sees no CUDA device")
+    gpus.need("cupy", framework)
     image = np.random.default_rng(1).random(shape, dtype="float32")
-    result = image_filters.sobel_cuda(on_device(framework, image))
+    result = image_filters.sobel_cuda(gpus.make(framework, image))
     assert ab.detect_memory_type(result) == framework
     result = ab.convert(result, "numpy")
     np.testing.assert_allclose(result, expected(image), atol=1e-6)
@@ -154,8 +121,7 @@ def test_on_a_device_sobel_is_scipys_and_the_host_functions(framework, shape):
 
 @pytest.mark.gpu
 def test_on_a_device_a_strided_image_is_read_where_it_is():
-    if not devices("cupy"):
-        pytest.skip("cupy sees no CUDA device")
-    image = on_device("cupy", IMAGE)[::2, ::-1]
+    gpus.need("cupy")
+    image = gpus.make("cupy", IMAGE)[::2, ::-1]
     result = image_filters.sobel_cuda(image).get()
     np.testing.assert_allclose(result, expected(IMAGE[::2, ::-1]), atol=1e-6)

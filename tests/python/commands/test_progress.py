@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 
-import arraybridge
+import arraybridge as ab
 import bridges
 import numpy as np
 import pytest
@@ -145,11 +145,11 @@ def brighter(image):
 
 def test_calls_in_steps_show_bars(bars):
     stack = np.zeros((3, 6, 6), "float32")
-    with arraybridge.progress(Bar):
-        arraybridge.numpy(brighter, slice_by_slice=True)(stack)
-        arraybridge.process_slices(stack, brighter, (), {})
-        arraybridge.numpy(brighter, tiles=(3, 3), workers=2)(stack)
-        arraybridge.numpy(brighter)(stack)
+    with ab.progress(Bar):
+        ab.numpy(brighter, slice_by_slice=True)(stack)
+        ab.process_slices(stack, brighter, (), {})
+        ab.numpy(brighter, tiles=(3, 3), workers=2)(stack)
+        ab.numpy(brighter)(stack)
     assert [bar.said for bar in bars] == [
         ("brighter", 3, "slice"),
         ("brighter", 3, "slice"),
@@ -159,28 +159,28 @@ def test_calls_in_steps_show_bars(bars):
 
 
 def test_a_split_call_shows_the_elements_that_are_done(bars):
-    @arraybridge.numpy(split_axis=0, on_oom="split")
+    @ab.numpy(split_axis=0, on_oom="split")
     def small(images):
         if len(images) > 2:
             raise MemoryError
         return images
 
-    with arraybridge.progress(Bar):
+    with ab.progress(Bar):
         small(np.zeros((7, 2, 2)))
     (bar,) = bars
     assert bar.said == (small.__qualname__, 7, "element") and sum(bar.steps) == 7
 
 
 def test_bars_are_closed_by_an_error_and_stay_in_their_block(bars):
-    tiled = arraybridge.numpy(lambda tile: 1 / 0, tiles=(1, 1))
-    with arraybridge.progress(Bar), pytest.raises(ZeroDivisionError):
+    tiled = ab.numpy(lambda tile: 1 / 0, tiles=(1, 1))
+    with ab.progress(Bar), pytest.raises(ZeroDivisionError):
         tiled(np.zeros((2, 2)))
     assert len(bars) == 1 and not bars[0].is_open
-    arraybridge.process_slices(np.zeros((2, 2, 2)), brighter, (), {})
-    block = arraybridge.progress(Bar)
+    ab.process_slices(np.zeros((2, 2, 2)), brighter, (), {})
+    block = ab.progress(Bar)
     with block:
         thread = threading.Thread(
-            target=arraybridge.process_slices, args=(np.zeros((2, 2, 2)), brighter, (), {})
+            target=ab.process_slices, args=(np.zeros((2, 2, 2)), brighter, (), {})
         )
         thread.start()
         thread.join()
@@ -191,8 +191,8 @@ def test_bars_are_closed_by_an_error_and_stay_in_their_block(bars):
 
 def test_an_error_of_a_bar_ends_the_call(bars, monkeypatch):
     monkeypatch.setattr(Bar, "update", lambda bar, n: 1 / 0)
-    with arraybridge.progress(Bar), pytest.raises(ZeroDivisionError):
-        arraybridge.process_slices(np.zeros((2, 2, 2)), brighter, (), {})
+    with ab.progress(Bar), pytest.raises(ZeroDivisionError):
+        ab.process_slices(np.zeros((2, 2, 2)), brighter, (), {})
     assert not bars[0].is_open
 
 
@@ -201,18 +201,18 @@ def test_without_a_bar_tqdm_shows_it_or_one_line(monkeypatch):
     monkeypatch.setitem(sys.modules, "tqdm.auto", None)
     for stream, shown in ((Terminal(), "brighter: 3/3"), (io.StringIO(), "")):
         monkeypatch.setattr(sys, "stderr", stream)
-        with arraybridge.progress():
-            arraybridge.process_slices(stack, brighter, (), {})
+        with ab.progress():
+            ab.process_slices(stack, brighter, (), {})
         assert shown in stream.getvalue() and bool(shown) == bool(stream.getvalue())
     made = []
     tqdm = type(sys)("tqdm.auto")
     tqdm.tqdm = lambda **options: made.append(options) or Line(file=io.StringIO(), desc="")
     monkeypatch.setitem(sys.modules, "tqdm.auto", tqdm)
-    with arraybridge.progress():
-        arraybridge.process_slices(stack, brighter, (), {})
+    with ab.progress():
+        ab.process_slices(stack, brighter, (), {})
     assert made == [{"desc": "brighter", "total": 3, "unit": "slice"}]
 
 
 def test_what_cannot_make_bars_is_refused():
     with pytest.raises(TypeError, match=r"like tqdm\.tqdm, not int"):
-        arraybridge.progress(3)
+        ab.progress(3)

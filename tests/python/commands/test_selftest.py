@@ -130,8 +130,7 @@ def test_a_dtype_that_tensorflow_keeps_on_the_host_may_be_refused_elsewhere(wron
         checks.check_pair(HOST, gpu, gpu[1])
 
 
-def test_a_function_that_receives_other_arrays_is_seen(monkeypatch):
-    bridges.need("torch")
+def test_a_function_that_receives_other_arrays_is_seen(torch, monkeypatch):
     monkeypatch.setattr(ab, "torch", lambda **options: lambda function: function)
     with pytest.raises(AssertionError, match=r"was called with \['numpy'\]"):
         checks.check_declared("torch", [HOST])

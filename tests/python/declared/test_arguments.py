@@ -166,7 +166,6 @@ FUNCTIONS = (two, one_of_each, anything, mixed)
 @searched
 @given(st.sampled_from(FUNCTIONS), calls(arrays(), "abcdef"))
 def test_a_python_function_gets_what_it_was_called_with(name, function, call):
-    bridges.need(name)
     pool, positional, keywords = call
     args, kwargs = given_of(positional), given_of(keywords)
     held = [id(member) for member in (*members(args), *members(kwargs))]
@@ -199,7 +198,6 @@ def test_a_python_function_gets_what_it_was_called_with(name, function, call):
     st.data(),
 )
 def test_a_python_function_computes_what_numpy_does(name, pool, scale, data):
-    bridges.need(name)
     picked = data.draw(st.lists(st.sampled_from(pool), min_size=1, max_size=4))
     by_name = data.draw(st.dictionaries(st.sampled_from("xyz"), st.sampled_from(pool), max_size=2))
 
@@ -241,8 +239,7 @@ def number(value):
     """What a parameter that is a number gets."""
     if isinstance(value, (str, bytes)):
         raise TypeError("text")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
+    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
         return np.float32(float(given_of(value)))
 
 

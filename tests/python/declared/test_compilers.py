@@ -31,9 +31,7 @@ def broken(x):
 # JAX
 
 
-def test_a_masked_result_is_refused_inside_jit_as_outside(jax):
-    import jax.numpy as jnp
-
+def test_a_masked_result_is_refused_inside_jit_as_outside(jnp, jax):
     masking = ab.jax_callback(lambda x: np.ma.masked_greater(np.asarray(x), 1), result=lambda x: x)
     swapped = ab.jax_callback(lambda x: np.asarray(x).astype(">f4"), result=lambda x: x)
     for wrap in (lambda f: f, jax.jit):
@@ -45,14 +43,6 @@ def test_a_masked_result_is_refused_inside_jit_as_outside(jax):
 def test_a_handler_for_a_framework_that_nobody_knows_lists_the_names():
     with pytest.raises(ab.UnknownFrameworkError, match="foo.*numpy"):
         ab.as_function(lambda x: x, "foo")
-
-
-@pytest.fixture
-def jax():
-    bridges.need("jax")
-    import jax
-
-    return jax
 
 
 def extremes_in_jax(jax):
@@ -78,15 +68,9 @@ def test_a_function_is_called_inside_jit(jax, wrap):
 @pytest.mark.parametrize("name", ("numpy", "torch", "tensorflow"))
 @pytest.mark.parametrize("dtype", ("bool", "uint8", "int16", "float32", "bfloat16", "complex64"))
 def test_values_and_dtypes_are_kept_in_both_directions(jax, name, dtype):
-    bridges.need(name)
     values = bridges.values(dtype, (3, 5))
     seen = []
-
-    @getattr(ab, name)
-    def same(x):
-        seen.append(ab.detect_memory_type(x))
-        return x
-
+    same = getattr(ab, name)(lambda x: seen.append(ab.detect_memory_type(x)) or x)
     inside = ab.jax_callback(same, result=lambda x: x)
     array = bridges.make("jax", values)
     for result in (jax.jit(inside)(array), inside(array)):
@@ -97,12 +81,7 @@ def test_values_and_dtypes_are_kept_in_both_directions(jax, name, dtype):
 
 def test_the_function_reads_the_memory_of_jax_on_the_host(jax):
     writable = []
-
-    @ab.numpy(copy=False)
-    def same(x):
-        writable.append(x.flags.writeable)
-        return x + 1
-
+    same = ab.numpy(copy=False)(lambda x: writable.append(x.flags.writeable) or x + 1)
     inside = jax.jit(ab.jax_callback(same, result=lambda x: x))
     array = jax.numpy.zeros((64, 64))
     with ab.trace(everywhere=True) as records:
@@ -113,12 +92,7 @@ def test_the_function_reads_the_memory_of_jax_on_the_host(jax):
 
 def test_a_batch_is_computed_one_by_one_or_at_once(jax):
     shapes = []
-
-    @ab.numpy
-    def square(x):
-        shapes.append(x.shape)
-        return x * x
-
+    square = ab.numpy(lambda x: shapes.append(x.shape) or x * x)
     array = jax.numpy.asarray(X)
     for method, expected in (("sequential", [(3,), (3,)]), ("broadcast_all", [(2, 3)])):
         inside = ab.jax_callback(square, result=lambda x: x, vmap_method=method)
@@ -164,9 +138,7 @@ def test_gradients_are_given_by_argument(jax):
 
 
 def test_gradients_reach_arrays_in_lists_and_stop_where_there_is_none(jax):
-    @ab.numpy
-    def weighted(images, weights):
-        return images[0] * weights[0] + images[1] * weights[1]
+    weighted = ab.numpy(lambda images, weights: images[0] * weights[0] + images[1] * weights[1])
 
     def backward(gradient, images, weights):
         return [gradient * weight for weight in weights], None
@@ -258,12 +230,7 @@ def test_an_exception_of_the_function_is_reported(jax):
 
 def test_arguments_that_are_no_arrays_are_passed_as_they_are(jax):
     seen = []
-
-    @ab.numpy
-    def noted(x, *rest, **named):
-        seen.append((rest, named))
-        return x
-
+    noted = ab.numpy(lambda x, *rest, **named: seen.append((rest, named)) or x)
     inside = ab.jax_callback(noted, result=lambda x, *rest, **named: x)
     wide = np.array([0.1, 2.0**53 + 2])
     f = jax.jit(lambda x: inside(x, 0.1, "reflect", None, wide, axes=(0, 1)))
@@ -275,10 +242,7 @@ def test_arguments_that_are_no_arrays_are_passed_as_they_are(jax):
 
 
 def test_calls_with_different_arguments_are_different_calls(jax):
-    @ab.numpy
-    def signed(x, sign):
-        return np.copysign(x, sign)
-
+    signed = ab.numpy(lambda x, sign: np.copysign(x, sign))
     inside = ab.jax_callback(signed, result=lambda x, sign: x, vmap_method="broadcast_all")
     array = jax.numpy.asarray(X)
     for sign in (0.0, -0.0):
@@ -336,8 +300,7 @@ def test_the_error_of_a_traced_array_names_the_way_out(jax):
 
 
 @pytest.mark.parametrize("result", (None, "x", (), (lambda x: x,)))
-def test_what_says_nothing_of_the_result_is_refused(result):
-    bridges.need("jax")
+def test_what_says_nothing_of_the_result_is_refused(jax, result):
     with pytest.raises(TypeError, match=r"result= of cubed\(\)"):
         ab.jax_callback(cubed, result=result)
     inside = ab.jax_callback(cubed, result=lambda x: (2, 3))
@@ -349,10 +312,7 @@ def test_what_says_nothing_of_the_result_is_refused(result):
 
 
 @pytest.fixture
-def torch():
-    bridges.need("torch")
-    import torch
-
+def torch(torch):
     yield torch
     torch.compiler.reset()
 
@@ -421,8 +381,7 @@ def test_gradients_of_an_operator_are_those_of_the_named_function(torch):
     x, y = (torch.rand(4, dtype=torch.float64, requires_grad=True) for _ in range(2))
     assert torch.autograd.gradcheck(lambda x, y: op(x, y, 2.5), (x, y))
     assert torch.autograd.gradgradcheck(lambda x, y: op(x, y, 2.5), (x, y))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", ab.GradientDetachedWarning)
+    with warnings.catch_warnings(action="error", category=ab.GradientDetachedWarning):
         op(x, y, 2.5)
     without = cubed_in_torch("without")
     with pytest.raises(RuntimeError, match="no autograd formula"):
@@ -578,10 +537,8 @@ def test_a_rust_function_is_an_operator(torch, ext):
 
 
 @pytest.fixture
-def cholesky():
+def cholesky(jax):
     """LAPACK's, as JAX itself registers it: of a matrix and its dimensions, with a status."""
-    bridges.need("jax")
-    import jax
     from jaxlib.cpu import _lapack
 
     _lapack.initialize()
@@ -603,7 +560,6 @@ UPPER = {"uplo": np.uint8(ord("L"))}  # LAPACK's lower triangle is C's upper one
 @pytest.mark.filterwarnings("ignore::arraybridge.SharedImmutableMemoryWarning")
 @pytest.mark.parametrize("framework", ("numpy", "torch", "jax", "tensorflow"))
 def test_a_handler_of_xla_takes_and_gives_a_frameworks_arrays(cholesky, framework):
-    bridges.need(framework)
     handler, result = cholesky
     call = ab.as_function(handler, framework, result=result)
     for source in bridges.INSTALLED:
@@ -615,9 +571,7 @@ def test_a_handler_of_xla_takes_and_gives_a_frameworks_arrays(cholesky, framewor
     assert int(ab.convert(call(-MATRIX, **UPPER)[1], "numpy")) == 1
 
 
-def test_a_handler_of_xla_is_called_inside_compiled_programs(cholesky):
-    import jax
-
+def test_a_handler_of_xla_is_called_inside_compiled_programs(jax, cholesky):
     handler, result = cholesky
     call = ab.as_function(handler, "jax", result=result)
     factor = jax.jit(lambda matrix: call(matrix + 0, **UPPER)[0] * 2)(MATRIX)
@@ -654,7 +608,6 @@ def test_a_mistake_about_a_handler_has_an_error_that_says_so(cholesky):
 
 
 @pytest.mark.parametrize("name", ["blur", "::blur", "mylib::"])
-def test_the_name_of_an_operator_needs_a_namespace(name):
-    bridges.need("torch")
+def test_the_name_of_an_operator_needs_a_namespace(torch, name):
     with pytest.raises(ValueError, match="has a namespace"):
         ab.torch_op(ab.numpy(lambda x: x), name, result=lambda x: x)

@@ -9,7 +9,6 @@ import functools
 import inspect
 import multiprocessing
 import pickle
-import threading
 import warnings
 import weakref
 
@@ -64,10 +63,7 @@ def test_a_declared_function_looks_like_the_function():
 
 
 def test_the_signature_shows_the_added_keywords_before_the_rest():
-    @ab.numpy
-    def f(a, /, b=1, *rest, c, **more):
-        return a
-
+    f = ab.numpy(lambda a, /, b=1, *rest, c, **more: a)
     added = "dtype_conversion=None, slice_by_slice=False, dtype_config=None"
     assert str(inspect.signature(f)) == f"(a, /, b=1, *rest, c, {added}, **more)"
 
@@ -85,22 +81,17 @@ def test_a_function_keeps_a_parameter_that_is_named_like_an_added_keyword():
 
 
 def test_keyword_functions_receive_every_other_keyword():
-    @ab.numpy
-    def f(image, **more):
-        return more
-
+    f = ab.numpy(lambda image, **more: more)
     assert f(image(), dtype_conversion="native", gain=2, slice_by_slice=False) == {"gain": 2}
 
 
-def test_memory_types_names_input_and_output():
-    bridges.need("torch")
-
-    def contract(result):
-        return True
-
-    f = ab.memory_types("torch", "numpy", contract)(lambda image: image + 1)
+def test_memory_types_names_input_and_output(torch):
+    seen = []
+    contract = lambda result: True  # noqa: E731
+    f = ab.memory_types("torch", "numpy", contract)(lambda x: seen.append(kind(x)) or x + 1)
     assert (f.input_memory_type, f.output_memory_type) == ("torch", "numpy")
-    assert f.contract is contract and kind(f(image())) == "numpy"
+    assert f.execution_memory_type == "torch" and f.contract is contract
+    assert kind(f(image())) == "numpy" and seen == ["torch"]
     g = ab.memory_types(input_type=ab.MemoryType.NUMPY, output_type="torch")(lambda a: a)
     assert kind(g(image())) == "torch"
 
@@ -116,15 +107,11 @@ def test_no_parameter_can_be_named_if_the_signature_is_unknown():
 
 def test_unknown_options_and_values_are_refused_where_they_are_written():
     cases = [
-        (dict(colour="red"), TypeError, "known are"),
         (dict(input_type="cupi"), ValueError, "cupy"),
         (dict(output_type="outputs"), ValueError, "numpy"),
-        (dict(on_oom=("clear", "pray")), ValueError, "clear, split, host"),
         (dict(copy="yes"), TypeError, "True or False"),
         (dict(oom_recovery=1), TypeError, "True or False"),
         (dict(device="moon"), ValueError, "unknown device"),
-        (dict(split_axis=1.5), TypeError, "split_axis"),
-        (dict(host=3), TypeError, "function"),
         (dict(scaling="loud"), ValueError, "loud"),
         (dict(input_dtype="float31"), ValueError, "float31"),
     ]
@@ -153,39 +140,12 @@ def test_a_decorator_does_not_take_the_options_of_functions_in_rust(option):
 # Ways of calling
 
 
-@pytest.mark.parametrize("source", HOSTED)
-@pytest.mark.parametrize("target", HOSTED)
-def test_arrays_arrive_as_the_declared_framework_wherever_they_stand(source, target):
-    bridges.need(source, target)
-    seen = []
-
-    @decorator(target)
-    def f(a, b=None, *rest, c=None, **more):
-        for value in (a, b, *rest, c, *more.values()):
-            values = value if isinstance(value, (list, tuple)) else [value]
-            seen.extend(kind(v) for v in values if hasattr(v, "shape"))
-        return a
-
-    x = bridges.make(source, image())
-    f(x)
-    f(1, x)
-    f(1, 2, x, x)
-    f(a=x, c=x)
-    f(0, d=x)
-    f([x, x], (x, 3))
-    assert seen == [target] * 10
-
-
 def test_a_call_without_arrays_is_a_plain_call():
-    @ab.cupy
-    def f(*args, **kwargs):
-        return args, kwargs
-
+    f = ab.cupy(lambda *args, **kwargs: (args, kwargs))
     assert f() == ((), {}) and f(1, "two", three=[3]) == ((1, "two"), {"three": [3]})
 
 
-def test_the_callers_lists_do_not_change():
-    bridges.need("torch")
+def test_the_callers_lists_do_not_change(torch):
     Pair = collections.namedtuple("Pair", "left right")
     x = image()
 
@@ -202,21 +162,14 @@ def test_the_callers_lists_do_not_change():
 
 @pytest.mark.parametrize("name", HOSTED)
 def test_arguments_that_fit_are_the_same_objects(name):
-    bridges.need(name)
     x = bridges.make(name, image())
     values = [x, 2]
-
-    @decorator(name)
-    def f(a, b, c):
-        return a, b, c
-
+    f = decorator(name)(lambda a, b, c: (a, b, c))
     a, b, c = f(x, values, x)
     assert a is x and b is values and c is x
 
 
-def test_arrays_limits_what_is_converted_and_which_array_leads():
-    bridges.need("torch")
-
+def test_arrays_limits_what_is_converted_and_which_array_leads(torch):
     @ab.torch(arrays=("image",), output_type="input")
     def f(mask, image):
         assert kind(mask) == "numpy" and kind(image) == "torch"
@@ -226,65 +179,44 @@ def test_arrays_limits_what_is_converted_and_which_array_leads():
     assert kind(f(image=image(), mask=image())) == "numpy"
 
 
-def test_the_lead_is_the_first_array_of_the_signature():
-    bridges.need("torch")
-
-    @ab.torch(output_type="input")
-    def f(a, b):
-        return a.to(b.dtype) + b
-
+def test_the_lead_is_the_first_array_of_the_signature(torch):
+    f = ab.torch(output_type="input")(lambda a, b: a.to(b.dtype) + b)
     t, n = bridges.make("torch", image()), image(dtype="float64")
     result = f(b=t, a=n)
     assert kind(result) == "numpy" and result.dtype == "float64"
     assert kind(f(b=n, a=t)) == "torch"
 
 
-def test_methods_bind_to_their_object():
-    bridges.need("torch")
+def test_methods_bind_to_their_object(torch):
+    def plus_one(image):
+        return image + 1
+
+    def times(owner, image):
+        return image * owner.by
 
     class Filters:
         by = 2
-
-        @ab.torch
-        def times(self, image):
-            return image * self.by
-
-        @staticmethod
-        @ab.torch
-        def below_static(image):
-            return image + 1
-
-        @ab.torch
-        @staticmethod
-        def above_static(image):
-            return image + 1
-
-        @classmethod
-        @ab.torch
-        def below_class(cls, image):
-            return image * cls.by
-
-        @ab.torch
-        @classmethod
-        def above_class(cls, image):
-            return image * cls.by
+        method = ab.torch(times)
+        below_static, above_static = (
+            staticmethod(ab.torch(plus_one)),
+            ab.torch(staticmethod(plus_one)),
+        )
+        below_class, above_class = classmethod(ab.torch(times)), ab.torch(classmethod(times))
 
     x = image()
     filters = Filters()
     filters.by = 3
-    assert (filters.times(x).numpy() == x * 3).all()
-    assert (Filters.times(filters, image=x).numpy() == x * 3).all()
+    assert (filters.method(x).numpy() == x * 3).all()
+    assert (Filters.method(filters, image=x).numpy() == x * 3).all()
     for owner in (Filters, filters):
-        assert (owner.below_static(x).numpy() == x + 1).all()
-        assert (owner.above_static(x).numpy() == x + 1).all()
-        assert (owner.below_class(x).numpy() == x * 2).all()
-        assert (owner.above_class(x).numpy() == x * 2).all()
-    assert inspect.ismethod(filters.times) and inspect.isfunction(Filters.times)
+        for static in (owner.below_static, owner.above_static):
+            assert (static(x).numpy() == x + 1).all()
+        for of_class in (owner.below_class, owner.above_class):
+            assert (of_class(x).numpy() == x * 2).all()
+    assert inspect.ismethod(filters.method) and inspect.isfunction(Filters.method)
 
 
-def test_an_object_that_is_an_array_itself_is_not_the_lead_of_its_methods():
-    bridges.need("torch")
-
+def test_an_object_that_is_an_array_itself_is_not_the_lead_of_its_methods(torch):
     class Stack(np.ndarray):
         @ab.torch(output_type="input")
         def add(self, image):
@@ -295,46 +227,27 @@ def test_an_object_that_is_an_array_itself_is_not_the_lead_of_its_methods():
     assert kind(image().view(Stack).add(x)) == "torch"
 
 
-def test_partials_and_nested_decorators_convert_once_for_each_declaration():
-    bridges.need("torch", "jax")
-
-    @ab.torch(output_type="input")
-    def shifted(image, by):
-        return image + by
-
+def test_partials_and_nested_decorators_convert_once_for_each_declaration(torch, jax):
+    shifted = ab.torch(output_type="input")(lambda image, by: image + by)
     assert (functools.partial(shifted, by=2)(image()) == image() + 2).all()
     assert (ab.torch(functools.partial(shifted, by=2))(image()).numpy() == image() + 2).all()
-
-    @ab.torch
-    @ab.jax
-    def f(image):
-        assert kind(image) == "jax"
-        return image + 1
-
-    assert kind(f(image())) == "torch"
+    seen = []
+    f = ab.torch(ab.jax(lambda image: seen.append(kind(image)) or image + 1))
+    assert kind(f(image())) == "torch" and seen == ["jax"]
+    assert (f.input_memory_type, f.__wrapped__.input_memory_type) == ("torch", "jax")
+    assert str(inspect.signature(f)).count("slice_by_slice") == 1
 
 
-def test_builtins_and_callable_objects_can_be_declared():
+def test_builtins_and_callable_objects_can_be_declared_and_are_named_after_their_class():
     class Twice:
         def __call__(self, image):
             return image * 2
 
-    assert (ab.numpy(Twice())(image()) == image() * 2).all()
-    assert ab.numpy(len)(image()) == 3
+    f = ab.numpy(Twice())
+    assert f.__name__ == "Twice" and f.__qualname__ == Twice.__qualname__
+    assert (f(image()) == image() * 2).all() and ab.numpy(len)(image()) == 3
     assert (ab.numpy(np.sqrt)(image()) == np.sqrt(image())).all()
-
-
-def test_a_failing_function_raises_its_own_exception_and_is_called_once():
-    calls = []
-
-    @ab.numpy
-    def f(image):
-        calls.append(image)
-        raise RuntimeError("out of memory")
-
-    with pytest.raises(RuntimeError, match="^out of memory$") as caught:
-        f(image())
-    assert len(calls) == 1 and not getattr(caught.value, "__notes__", [])
+    assert ab.numpy(lambda image: image).__name__ == "<lambda>"
 
 
 def test_input_dtype_casts_arguments_and_the_lead_keeps_its_own():
@@ -352,7 +265,6 @@ def test_input_dtype_casts_arguments_and_the_lead_keeps_its_own():
 
 @pytest.mark.parametrize("name", (*HOSTED, "pyclesperanto"))
 def test_input_dtype_is_the_cast_of_convert_whoever_brings_the_array(name):
-    bridges.need(name)
     values = np.array([[-3.5, 0.5, 2.5, 300]], dtype="float32")
 
     @decorator(name)(input_dtype="uint8", output_type="numpy", dtype_conversion="native")
@@ -369,18 +281,8 @@ def test_input_dtype_is_the_cast_of_convert_whoever_brings_the_array(name):
 
 
 LOST = {
-    "clipped": (
-        "float32",
-        [-3.5, 0.5, 300],
-        "uint8",
-        r"2 float32 values .* clipped \(NaN became 0",
-    ),
-    "integers": (
-        "int32",
-        [-3, 5, 7],
-        "uint8",
-        "1 int32 value did .* was clipped[.]",
-    ),
+    "clipped": ("float32", [-3.5, 0.5, 300], "uint8", "2 float32 values .* clipped .NaN became 0"),
+    "integers": ("int32", [-3, 5, 7], "uint8", "1 int32 value did .* was clipped[.]"),
     "infinite": ("float64", [1, 1e300, np.inf], "float32", "1 float64 value .* infinite"),
     "rounded": ("int32", [1, 2**24 + 1, 5], "float32", "1 int32 value was rounded"),
 }
@@ -389,7 +291,6 @@ LOST = {
 @pytest.mark.parametrize("case", LOST)
 @pytest.mark.parametrize("name", HOSTED)
 def test_what_input_dtype_loses_is_counted_whoever_brings_the_array(name, case):
-    bridges.need(name)
     before, values, after, text = LOST[case]
     kind = ab.RoundedIntegersWarning if case == "rounded" else ab.ClippedValuesWarning
     with bridges.x64(True):
@@ -407,17 +308,11 @@ def test_what_input_dtype_loses_is_counted_whoever_brings_the_array(name, case):
                 f([given[1]], given[0])
 
 
-def test_integers_without_values_are_cast_to_an_input_dtype_uncounted():
-    bridges.need("torch", "jax", "tensorflow")
-    import jax
-    import tensorflow as tf
-    import torch
-
+def test_integers_without_values_are_cast_to_an_input_dtype_uncounted(torch, jax, tf):
     large = np.full((2, 2), 2**24 + 1, "int32")
     options = dict(input_dtype="float32", dtype_conversion="native")
     double = {name: decorator(name)(**options)(lambda x: x * 2) for name in HOSTED}
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", ab.RoundedIntegersWarning)
+    with warnings.catch_warnings(action="error", category=ab.RoundedIntegersWarning):
         results = (
             torch.vmap(double["torch"])(torch.from_numpy(large)),
             jax.jit(double["jax"])(large),
@@ -432,8 +327,7 @@ def test_integers_without_values_are_cast_to_an_input_dtype_uncounted():
 def test_an_input_dtype_that_only_rounds_is_what_was_asked_for():
     f = ab.numpy(input_dtype="uint8", dtype_conversion="native")(lambda image: image)
     g = ab.numpy(input_dtype="float32", dtype_conversion="native")(lambda image: image)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         assert f(np.array([0.25, 2.5])).tolist() == [0, 2]
         assert g(np.array([0.1, 1 / 3])).dtype == "float32"
         assert g(np.array([2**30], "int32")).tolist() == [2**30]
@@ -469,10 +363,7 @@ def test_input_dtype_rounds_and_clamps_what_is_traced_or_held_by_a_variable(how,
         assert np.asarray(result).tolist() == ab.convert(values, "numpy", dtype=dtype).tolist()
 
 
-def test_a_value_that_is_too_large_for_an_input_dtype_is_nan_whoever_brings_it():
-    bridges.need("torch")
-    import torch
-
+def test_a_value_that_is_too_large_for_an_input_dtype_is_nan_whoever_brings_it(torch):
     if not bridges.has_dtype("torch", "float8_e4m3fn"):
         pytest.skip("this torch does not exchange float8")
     f = ab.torch(input_dtype="float8_e4m3fn", dtype_conversion="native")(lambda image: image)
@@ -480,10 +371,7 @@ def test_a_value_that_is_too_large_for_an_input_dtype_is_nan_whoever_brings_it()
         assert torch.isnan(f(given).float()).all()
 
 
-def test_an_input_dtype_that_the_framework_lacks_is_refused_whoever_brings_the_array():
-    bridges.need("jax")
-    import jax
-
+def test_an_input_dtype_that_the_framework_lacks_is_refused_whoever_brings_the_array(jax):
     f = ab.jax(input_dtype="float64")(lambda image: image)
     for given in (image(), jax.numpy.ones(2), jax.numpy.ones(2, "int32")):
         with pytest.raises(ab.UnsupportedDtypeError, match="jax_enable_x64"):
@@ -492,10 +380,7 @@ def test_an_input_dtype_that_the_framework_lacks_is_refused_whoever_brings_the_a
         jax.jit(f)(jax.numpy.ones(2))
 
 
-def test_a_cast_that_keeps_a_gradient_is_recorded_and_can_be_refused():
-    bridges.need("torch")
-    import torch
-
+def test_a_cast_that_keeps_a_gradient_is_recorded_and_can_be_refused(torch):
     f = ab.torch(input_dtype="float64", dtype_conversion="native")(lambda image: image * 2)
     x = torch.ones(3, requires_grad=True)
     with ab.trace() as records:
@@ -510,8 +395,7 @@ def test_a_cast_that_keeps_a_gradient_is_recorded_and_can_be_refused():
 
 def narrowings(function, *arguments):
     """The warnings about narrowed arrays, and the result."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         result = function(*arguments)
     return [str(w.message) for w in caught if w.category is ab.NarrowedDtypeWarning], result
 
@@ -528,7 +412,6 @@ def narrowings(function, *arguments):
     ],
 )
 def test_an_argument_gets_the_nearest_dtype_with_one_warning_per_call(name, dtype, nearest):
-    bridges.need(name)
     given = np.ones((2, 3), dtype)
 
     @decorator(name)(output_type="input")
@@ -547,8 +430,7 @@ def test_an_argument_gets_the_nearest_dtype_with_one_warning_per_call(name, dtyp
     assert narrowings(f, given)[0] == [text]
 
 
-def test_narrowing_can_be_refused():
-    bridges.need("jax")
+def test_narrowing_can_be_refused(jax):
     given = np.ones(3)
     strict = ab.jax(narrow="error")(lambda image: image)
     with pytest.raises(ab.UnsupportedDtypeError, match="float64"):
@@ -567,8 +449,7 @@ def test_narrowing_can_be_refused():
         ab.jax(narrow="maybe")
 
 
-def test_a_value_that_does_not_fit_the_nearest_dtype_is_an_error():
-    bridges.need("jax")
+def test_a_value_that_does_not_fit_the_nearest_dtype_is_an_error(jax):
     f = ab.jax(output_type="numpy")(lambda image: image)
     fits = np.array([-(2**31), 2**31 - 1])
     assert (narrowings(f, fits)[1] == fits).all()
@@ -584,8 +465,7 @@ def test_a_value_that_does_not_fit_the_nearest_dtype_is_an_error():
             f(given)
 
 
-def test_convert_memory_narrows_and_convert_does_not():
-    bridges.need("jax")
+def test_convert_memory_narrows_and_convert_does_not(jax):
     given = np.arange(3.0)
     assert str(narrowings(ab.convert_memory, given, "numpy", "jax")[1].dtype) == "float32"
     for strict in (ab.convert, ab.explain):
@@ -595,11 +475,7 @@ def test_convert_memory_narrows_and_convert_does_not():
 
 def test_input_dtype_does_not_lose_the_imaginary_part():
     for name in HOSTED:
-
-        @decorator(name)(input_dtype="float32")
-        def f(image):
-            return image
-
+        f = decorator(name)(input_dtype="float32")(lambda image: image)
         for source in ("numpy", name):
             with pytest.raises(ab.UnsupportedDtypeError, match="imaginary part would be lost"):
                 f(bridges.make(source, image(dtype="complex64")))
@@ -617,8 +493,7 @@ def test_copy_true_protects_the_caller():
         assert float(f(x)[0, 0]) == 1 and float(x[0, 0]) == 0
 
 
-def test_immutable_memory_is_copied_for_functions_that_write_in_place():
-    bridges.need("jax", "torch", "tensorflow")
+def test_immutable_memory_is_copied_for_functions_that_write_in_place(jax, torch, tf):
     for source in ("jax", "tensorflow"):
         for target in ("numpy", "torch"):
 
@@ -634,29 +509,21 @@ def test_immutable_memory_is_copied_for_functions_that_write_in_place():
             assert records[0].route == "copy" and "never change" in records[0].why, records[0]
 
 
-def test_copy_false_raises_where_memory_cannot_be_shared():
-    bridges.need("torch", "pyclesperanto")
+def test_copy_false_raises_where_memory_cannot_be_shared(torch, cle):
     with pytest.raises(ab.CopyRequiredError):
         ab.pyclesperanto(copy=False)(lambda image: image)(image())
 
 
-def test_a_missing_device_is_named():
-    bridges.need("torch")
-
-    @ab.torch(device="cuda:17")
-    def f(image):
-        return image
-
+def test_a_missing_device_is_named(torch):
+    f = ab.torch(device="cuda:17")(lambda image: image)
     with pytest.raises(ab.DeviceUnavailableError, match="17"):
         f(image())
     assert kind(ab.torch(device="host")(lambda image: image)(image())) == "torch"
 
 
 def test_a_contract_that_returns_false_is_a_value_error():
-    f = ab.numpy(contract=lambda result: result.max() < 5)(lambda image: image)
     with pytest.raises(ValueError, match="contract"):
-        f(image())
-    assert f(image(2)) is not None
+        ab.numpy(contract=lambda result: False)(lambda image: image)(image())
 
     def asserts(result):
         assert result.ndim == 2
@@ -671,21 +538,7 @@ def test_a_contract_that_returns_false_is_a_value_error():
     assert len(list(steps(image()))) == 1
 
 
-def test_every_array_of_a_result_comes_back_as_the_output_type():
-    bridges.need("torch", "jax")
-
-    @ab.torch(output_type="numpy")
-    def f(image):
-        return [image, image.sum(), "label", None]
-
-    result = f(image())
-    assert type(result) is list and result[2:] == ["label", None]
-    assert kind(result[0]) == kind(result[1]) == "numpy"
-    assert ab.torch(lambda image: None)(image()) is None
-
-
-def test_the_arrays_of_a_result_are_converted_at_any_depth_of_lists_tuples_and_dicts():
-    bridges.need("torch")
+def test_the_arrays_of_a_result_are_converted_at_any_depth_of_lists_tuples_and_dicts(torch):
     pair = collections.namedtuple("Pair", "image found")
 
     @ab.torch(output_type="numpy")
@@ -703,7 +556,6 @@ def test_the_arrays_of_a_result_are_converted_at_any_depth_of_lists_tuples_and_d
 
 @pytest.mark.parametrize("name", ("torch", "jax", "tensorflow"))
 def test_a_scalar_of_numpy_becomes_an_array_of_another_output_type(name):
-    bridges.need(name)
     f = ab.memory_types("numpy", name)
     most = f(lambda image: image.max())(image(dtype="uint8"))
     # It keeps its own dtype.
@@ -720,10 +572,9 @@ def test_a_scalar_of_numpy_becomes_an_array_of_another_output_type(name):
     assert [kind(each) for each in sums] == [name] * 2
 
 
-def test_a_scalar_of_numpy_stays_where_no_other_output_type_is_declared_or_has_arrays_like_it():
-    bridges.need("torch", "pyclesperanto")
-    import torch
-
+def test_a_scalar_of_numpy_stays_where_no_other_output_type_is_declared_or_has_arrays_like_it(
+    torch, cle
+):
     for declare, argument in (
         (ab.numpy, image()),
         (ab.numpy(output_type="input"), torch.ones(2)),
@@ -744,10 +595,7 @@ def test_a_result_that_contains_itself_is_a_type_error():
         ab.numpy(endless)(image())
 
 
-def test_named_tuples_written_in_c_are_tuples():
-    bridges.need("torch")
-    import torch
-
+def test_named_tuples_written_in_c_are_tuples(torch):
     most = ab.torch(output_type="numpy")(lambda image: torch.max(image, dim=0))
     for found in (most(image()), most(np.stack([image()] * 2), slice_by_slice=True)):
         assert type(found) is torch.return_types.max
@@ -773,8 +621,7 @@ def test_a_declaration_can_say_slice_by_slice():
         ab.numpy(slice_by_slice="yes")
 
 
-def test_slice_by_slice_calls_for_each_slice_of_the_lead():
-    bridges.need("torch")
+def test_slice_by_slice_calls_for_each_slice_of_the_lead(torch):
     shapes = []
 
     @ab.torch(sliced="mask")
@@ -790,7 +637,6 @@ def test_slice_by_slice_calls_for_each_slice_of_the_lead():
 
 @pytest.mark.parametrize("name", ("torch", "jax", "tensorflow"))
 def test_one_number_per_slice_keeps_its_dtype_as_a_single_number_does(name):
-    bridges.need(name)
     stack = np.arange(24, dtype="uint8").reshape(2, 3, 4)
 
     @decorator(name)(input_dtype="float32", output_type="numpy")
@@ -802,8 +648,7 @@ def test_one_number_per_slice_keeps_its_dtype_as_a_single_number_does(name):
     assert found.dtype == "float32" and found.tolist() == [0.25, 15.25]
 
 
-def test_every_array_of_the_results_of_slices_is_converted_to_the_output_type():
-    bridges.need("torch")
+def test_every_array_of_the_results_of_slices_is_converted_to_the_output_type(torch):
     stack = np.arange(24, dtype="uint8").reshape(2, 3, 4)
 
     def f(image, wrap):
@@ -850,14 +695,12 @@ def test_a_callable_that_is_not_a_function_pickles_with_its_options():
     assert (again(image()) == image() + 1).all()
 
 
-def test_decorators_pickle():
-    bridges.need("torch")
+def test_decorators_pickle(torch):
     twice = pickle.loads(pickle.dumps(ab.torch(output_type="numpy")))
     assert kind(twice(lambda image: image * 2)(image())) == "numpy"
 
 
-def test_worker_processes_and_threads_call_it():
-    bridges.need("torch")
+def test_worker_processes_and_threads_call_it(torch):
     images = [image() + i for i in range(8)]
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         for x, y in zip(images, pool.map(declared_module.torch_doubled, images), strict=True):
@@ -874,57 +717,29 @@ def test_worker_processes_and_threads_call_it():
 # Coroutines and generators
 
 
+@ab.numpy
+async def coroutine(image):
+    return image
+
+
+@ab.numpy
+def generator(image):
+    yield image
+
+
+@ab.numpy
+async def asynchronous_generator(image):
+    yield image
+
+
 def test_coroutine_functions_are_recognized_as_such():
-    @ab.numpy
-    async def f(image):
-        return image
-
-    @ab.numpy
-    def g(image):
-        yield image
-
-    @ab.numpy
-    async def h(image):
-        yield image
-
-    assert inspect.iscoroutinefunction(f) and asyncio.iscoroutinefunction(f)
-    assert inspect.isgeneratorfunction(g) and inspect.isasyncgenfunction(h)
+    assert inspect.iscoroutinefunction(coroutine) and asyncio.iscoroutinefunction(coroutine)
+    assert inspect.isgeneratorfunction(generator)
+    assert inspect.isasyncgenfunction(asynchronous_generator)
     assert not inspect.iscoroutinefunction(ab.numpy(lambda image: image))
 
 
-def test_a_coroutine_converts_its_arguments_and_its_result():
-    bridges.need("torch")
-
-    @ab.torch(output_type="input")
-    async def f(image):
-        await asyncio.sleep(0)
-        assert kind(image) == "torch"
-        return image + 1
-
-    async def main():
-        task = asyncio.create_task(f(image()))
-        both = await asyncio.gather(f(image()), task)
-        with pytest.raises(asyncio.TimeoutError):
-            await asyncio.wait_for(never(image()), 0.01)
-        return both
-
-    @ab.numpy
-    async def never(image):
-        await asyncio.sleep(60)
-
-    for result in asyncio.run(main()):
-        assert (result == image() + 1).all() and kind(result) == "numpy"
-
-
 def test_coroutines_are_awaited_and_generators_iterated():
-    @ab.numpy
-    async def coroutine(image):
-        return image
-
-    @ab.numpy
-    def generator(image):
-        yield image
-
     waiting, running = coroutine(image()), generator(image())
     assert isinstance(waiting, collections.abc.Coroutine) and inspect.isawaitable(waiting)
     assert isinstance(running, collections.abc.Generator) and not inspect.isawaitable(running)
@@ -946,21 +761,15 @@ def test_an_exception_inside_a_coroutine_is_raised_at_the_await():
     asyncio.run(main())
 
 
-def test_a_generator_converts_what_it_yields_and_takes_what_is_sent():
-    bridges.need("torch")
-    closed = []
-
+def test_a_generator_converts_what_it_yields_and_takes_what_is_sent(torch):
     @ab.torch(output_type="input")
     def f(image):
+        got = yield image + 1
         try:
-            got = yield image + 1
-            try:
-                yield image + got
-            except KeyError:
-                yield image
-            return image
-        finally:
-            closed.append(True)
+            yield image + got
+        except KeyError:
+            yield image
+        return image
 
     steps = f(image())
     assert iter(steps) is steps
@@ -969,17 +778,10 @@ def test_a_generator_converts_what_it_yields_and_takes_what_is_sent():
     assert (steps.throw(KeyError("x")) == image()).all()
     with pytest.raises(StopIteration) as stop:
         next(steps)
-    assert kind(stop.value.value) == "numpy" and closed == [True]
-    steps = f(image())
-    next(steps)
-    steps.close()
-    assert len(closed) == 2
+    assert kind(stop.value.value) == "numpy"
 
 
-def test_what_a_generator_is_sent_is_converted_as_an_argument_is():
-    bridges.need("torch")
-    import torch
-
+def test_what_a_generator_is_sent_is_converted_as_an_argument_is(torch):
     @ab.numpy
     def f(image):
         got = None
@@ -1011,10 +813,7 @@ def test_what_a_generator_is_sent_is_converted_as_an_argument_is():
     asyncio.run(main())
 
 
-def test_what_an_event_loop_sends_to_a_coroutine_is_passed_on():
-    bridges.need("torch")
-    import torch
-
+def test_what_an_event_loop_sends_to_a_coroutine_is_passed_on(torch):
     class Sent:
         def __await__(self):
             return (yield)
@@ -1030,8 +829,7 @@ def test_what_an_event_loop_sends_to_a_coroutine_is_passed_on():
     assert stop.value.value == "torch"
 
 
-def test_an_asynchronous_generator_converts_what_it_yields():
-    bridges.need("torch")
+def test_an_asynchronous_generator_converts_what_it_yields(torch):
     closed = []
 
     @ab.torch(output_type="input")
@@ -1057,15 +855,8 @@ def test_an_asynchronous_generator_converts_what_it_yields():
 # Transformations
 
 
-def test_jax_transformations_go_through():
-    bridges.need("jax")
-    import jax
-    import jax.numpy as jnp
-
-    @ab.jax
-    def f(image):
-        return (image**2).sum()
-
+def test_jax_transformations_go_through(jax, jnp):
+    f = ab.jax(lambda image: (image**2).sum())
     x = jnp.arange(6.0).reshape(2, 3)
     assert float(jax.jit(f)(x)) == 55
     assert jnp.allclose(jax.grad(f)(x), 2 * x)
@@ -1074,10 +865,7 @@ def test_jax_transformations_go_through():
     assert float(jax.eval_shape(f, x).dtype.itemsize) == 4
 
 
-def test_a_tensorflow_graph_goes_through():
-    bridges.need("tensorflow")
-    import tensorflow as tf
-
+def test_a_tensorflow_graph_goes_through(tf):
     @ab.tensorflow
     def f(image):
         return image * 2 + 1
@@ -1090,10 +878,7 @@ def test_a_tensorflow_graph_goes_through():
     assert (tape.gradient(y, variable).numpy() == 2).all()
 
 
-def test_a_tensorflow_graph_translates_the_conditions_of_a_declared_function():
-    bridges.need("tensorflow")
-    import tensorflow as tf
-
+def test_a_tensorflow_graph_translates_the_conditions_of_a_declared_function(tf):
     def f(image):
         if tf.reduce_sum(image) > 3:
             return image
@@ -1125,24 +910,16 @@ def test_a_tensorflow_graph_translates_the_conditions_of_a_declared_function():
         assert not is_translated(lambda g: g, each)
 
 
-def test_torch_gradients_go_through():
-    bridges.need("torch")
-    import torch
-
-    @ab.torch
-    def f(image):
-        return (image**2).sum()
-
+def test_torch_gradients_go_through(torch):
+    f = ab.torch(lambda image: (image**2).sum())
     x = torch.arange(6.0).reshape(2, 3).requires_grad_()
     f(x).backward()
     assert torch.equal(x.grad, 2 * x.detach())
 
 
-def test_torch_function_transformations_go_through():
-    bridges.need("torch")
+def test_torch_function_transformations_go_through(torch):
     # In a process without TensorFlow: torch.func loads Triton, whose LLVM collides with it.
-    bridges.survives(
-        """
+    bridges.survives("""
         import arraybridge as ab, torch
 
         @ab.torch
@@ -1152,22 +929,10 @@ def test_torch_function_transformations_go_through():
         y = torch.arange(6.0)
         assert torch.equal(torch.func.grad(f)(y), 2 * y)
         assert torch.equal(torch.func.vmap(f)(y.reshape(2, 3)), (y.reshape(2, 3) ** 2).sum(1))
-        """
-    )
+    """)
 
 
-def test_torch_input_dtype_keeps_the_gradient():
-    bridges.need("torch")
-    import torch
-
-    f = ab.torch(input_dtype="float64", dtype_conversion="native")(lambda x: (x**2).sum())
-    x = torch.arange(3.0).requires_grad_()
-    f(x).backward()
-    assert torch.equal(x.grad, 2 * x.detach())
-
-
-def test_a_data_loader_worker_calls_it():
-    bridges.need("torch")
+def test_a_data_loader_worker_calls_it(torch):
     bridges.survives(
         """
         import sys
@@ -1182,54 +947,40 @@ def test_a_data_loader_worker_calls_it():
     )
 
 
-def test_jax_results_do_not_see_later_writes_to_shared_memory():
-    bridges.need("jax", "torch")
-    import jax
-    import torch
-
-    @ab.jax
-    def f(image):
+def test_jax_results_do_not_see_later_writes_to_shared_memory(torch, jax):
+    def slow(image):
         for _ in range(60):
             image = image @ image / 512
         return image
 
-    x = torch.ones(512, 512)
-    y = f(x)
-    x.zero_()
-    assert float(np.asarray(y).min()) == 1
+    def is_unchanged(call):
+        """Whether the result has the values of before a write to the argument."""
+        x = torch.ones(512, 512)
+        y = call(x)
+        x.zero_()
+        return float(np.asarray(jax.tree.leaves(y)[-1]).min()) == 1
 
+    assert is_unchanged(ab.jax(slow))
     # Wherever the arrays are in the result.
     for wrap in (lambda y: {"y": [y]}, lambda y: (1, (y,)), lambda y: [[y]]):
-
-        @ab.jax
-        def g(image, wrap=wrap):
-            return wrap(f.__wrapped__(image))
-
-        x = torch.ones(512, 512)
-        y = g(x)
-        x.zero_()
-        (y,) = jax.tree.leaves(y)[-1:]
-        assert float(np.asarray(y).min()) == 1
+        assert is_unchanged(ab.jax(lambda image, wrap=wrap: wrap(slow(image))))
 
     # Memory that a generator is sent may change as well. One computation reads it at its end.
-    late = jax.jit(lambda start, image: f.__wrapped__(start) * image)
+    late = jax.jit(lambda start, image: slow(start) * image)
 
     @ab.jax
-    def h():
+    def steps():
         image = yield
         yield late(jax.numpy.ones((512, 512)), image)
 
-    for _ in range(3):
-        x = torch.ones(512, 512)
-        steps = h()
-        next(steps)
-        y = steps.send(x)
-        x.zero_()
-        assert float(np.asarray(y).min()) == 1
+    def send(x):
+        begun = steps()
+        next(begun)
+        return begun.send(x)
 
+    assert all(is_unchanged(send) for _ in range(3))
     # JAX warns of iterators.
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         x = torch.ones(512, 512)
         assert [y.shape for y in ab.jax(lambda image: iter([image]))(x)] == [(512, 512)]
 
@@ -1237,60 +988,27 @@ def test_jax_results_do_not_see_later_writes_to_shared_memory():
 # Re-entry
 
 
-def test_declared_functions_call_each_other_across_frameworks():
-    bridges.need("torch", "jax", "tensorflow")
-
+def test_declared_functions_call_each_other_across_frameworks(torch, jax, tf):
     @ab.torch(output_type="input")
     def down(image, depth):
         return image if depth == 0 else across(image, depth - 1) + 1
 
-    @ab.jax(output_type="input")
-    def across(image, depth):
-        return up(image, depth)
-
-    @ab.tensorflow(output_type="input")
-    def up(image, depth):
-        return down(image, depth)
-
+    across = ab.jax(output_type="input")(lambda image, depth: up(image, depth))
+    up = ab.tensorflow(output_type="input")(lambda image, depth: down(image, depth))
     assert (down(image(), 6) == image() + 6).all()
 
 
-def test_threads_do_not_disturb_each_other():
-    bridges.need("torch")
-    failures = []
+def test_threads_do_not_disturb_each_other(torch):
+    f = ab.torch(output_type="input")(lambda image, by: image + by)
 
-    @ab.torch(output_type="input")
-    def f(image, by):
-        return image + by
+    def is_right(by):
+        return all((f(image(), by) == image() + by).all() for _ in range(200))
 
-    def work(by):
-        for _ in range(200):
-            if not (f(image(), by) == image() + by).all():
-                failures.append(by)
-
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-    [t.start() for t in threads]
-    [t.join() for t in threads]
-    assert not failures
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(is_right, range(4)))
 
 
-def test_pyclesperanto_functions_take_any_array():
-    bridges.need("pyclesperanto", "torch")
-
-    @ab.pyclesperanto(output_type="input")
-    def f(image):
-        import pyclesperanto as cle
-
-        return cle.gaussian_blur(image, sigma_x=1, sigma_y=1)
-
-    for source in ("numpy", "torch"):
-        result = f(bridges.make(source, image(8, 8)))
-        assert kind(result) == source and tuple(result.shape) == (8, 8)
-
-
-def test_lists_and_tuples_by_name_are_converted_in_their_order():
-    bridges.need("torch")
-
+def test_lists_and_tuples_by_name_are_converted_in_their_order(torch):
     @ab.torch(dtype_conversion="native")
     def f(first, *rest, images, pair):
         return [float(x[0, 0]) for x in (first, *rest, *images, *pair)]
@@ -1300,8 +1018,7 @@ def test_lists_and_tuples_by_name_are_converted_in_their_order():
     assert f(x[0], pair=(x[1], x[2]), images=[]) == [0.0, 1.0, 2.0]
 
 
-def test_no_reference_is_lost_or_kept():
-    bridges.need("torch")
+def test_no_reference_is_lost_or_kept(torch):
     import sys
 
     @ab.torch
@@ -1324,13 +1041,8 @@ def test_no_reference_is_lost_or_kept():
     assert after == before
 
 
-def test_an_upload_of_an_immutable_array_is_recorded_as_an_upload():
-    bridges.need("jax", "pyclesperanto")
-
-    @ab.pyclesperanto
-    def same(image):
-        return image
-
+def test_an_upload_of_an_immutable_array_is_recorded_as_an_upload(jax, cle):
+    same = ab.pyclesperanto(lambda image: image)
     image = np.ones((3, 4), "float32")
     with ab.trace() as records:
         same(bridges.make("jax", image))
@@ -1339,22 +1051,8 @@ def test_an_upload_of_an_immutable_array_is_recorded_as_an_upload():
     assert "different devices" in told.why
 
 
-def test_an_object_that_is_called_is_named_after_its_class():
-    class Threshold:
-        def __call__(self, image):
-            return image > 1
-
-    f = ab.numpy(Threshold())
-    assert f.__name__ == "Threshold" and f.__qualname__ == Threshold.__qualname__
-    assert f(np.arange(3)).sum() == 1
-    named = ab.numpy(lambda image: image)
-    assert named.__name__ == "<lambda>"
-
-
 @pytest.mark.parametrize("name", ["jax", "tensorflow"])
 def test_results_of_immutable_arrays_can_be_written_to_if_the_declaration_says_so(name):
-    bridges.need(name)
-
     def negative(x):
         return -x
 

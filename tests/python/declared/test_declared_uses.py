@@ -32,11 +32,6 @@ def kind(array):
     return ab.detect_memory_type(array)
 
 
-@pytest.fixture(autouse=True)
-def torch():
-    bridges.need("torch")
-
-
 def test_a_callable_object_is_of_the_kind_of_its_call_method():
     class Coroutine:
         async def __call__(self, image):
@@ -87,8 +82,6 @@ def test_slice_by_slice_is_true_or_false(value):
 def test_an_option_is_checked_even_where_it_is_not_used():
     with pytest.raises(ValueError, match='unknown rung "hots"'):
         ab.torch(oom_recovery=False, on_oom="hots")
-    with pytest.raises(TypeError, match="split_axis must be an int, not bool"):
-        ab.torch(split_axis=True)
 
 
 def test_arguments_named_like_options_are_arguments():
@@ -98,26 +91,6 @@ def test_arguments_named_like_options_are_arguments():
 
     result = f(function=image(2), options=1, args=image(2), kwargs=2, device="x", copy="y")
     assert result == ("torch", 1, "torch", 2, "x", "y", 2, 3)
-
-
-def test_arrays_are_found_in_starred_arguments_and_one_level_deep():
-    @ab.torch
-    def f(*arrays, **named):
-        flat = [*arrays[0], *arrays[1], arrays[2], *named.values()]
-        return [type(x).__module__.partition(".")[0] for x in flat]
-
-    given = [image(2), 1], (image(2), [image(2)]), image(2)
-    assert f(*given, key=image(2)) == ["torch", "builtins", "torch", "builtins", "torch", "torch"]
-
-
-def test_a_default_value_is_passed_as_it_is():
-    default = image(3)
-
-    @ab.torch
-    def f(image, kernel=default):
-        return kernel is default
-
-    assert f(image(2))
 
 
 def test_properties_and_class_bodies_accept_declared_functions():
@@ -190,31 +163,12 @@ def test_what_cannot_be_called_cannot_be_declared(thing):
         ab.torch(thing)
 
 
-def test_declarations_nest():
-    bridges.need("jax")
-
-    @ab.torch
-    @ab.jax
-    def f(image):
-        return image
-
-    assert kind(f(image(2))) == "torch"
-    assert (f.input_memory_type, f.__wrapped__.input_memory_type) == ("torch", "jax")
-    assert str(inspect.signature(f)).count("slice_by_slice") == 1
-
-
 def test_a_dtype_that_a_call_asks_for_passes_through_every_declaration():
     class Config:
         default_dtype_conversion = "native"
 
-    @ab.numpy
-    def half(image):
-        return image / 2
-
-    @functools.wraps(half)
-    def wrapped(*args, **kwargs):
-        return half(*args, **kwargs)
-
+    half = ab.numpy(lambda image: image / 2)
+    wrapped = functools.wraps(half)(lambda *args, **kwargs: half(*args, **kwargs))
     for inner in (half, wrapped, functools.partial(half), ab.torch(half)):
         f = ab.torch(inner, output_type="numpy")
         assert f(image(3) + np.uint16(10)).tolist() == [5, 6, 6]
@@ -323,9 +277,7 @@ def test_tasks_can_be_gathered_and_cancelled():
 
 
 def test_tools_see_the_function():
-    doubled = declared_module.doubled
-    assert "return image * 2" in inspect.getsource(doubled)
-    assert inspect.getdoc(doubled) == "Twice the image." and inspect.isroutine(doubled)
+    assert inspect.isroutine(declared_module.doubled)
     page = pydoc.render_doc(declared_module, renderer=pydoc.plaintext)
     # CPython 3.13 and later write one parameter in a line.
     page = " ".join(page.split()).replace("( ", "(").replace(" )", ")")
@@ -425,7 +377,6 @@ def test_arrays_of_every_size_keep_their_dtype(shape):
 
 @pytest.mark.parametrize("name", ["jax", "pyclesperanto"])
 def test_the_output_may_have_the_dtype_that_the_function_lacks(name):
-    bridges.need(name)
     f = getattr(ab, name)(input_dtype="float32", output_type="input")(lambda image: image + 0)
     result = f(np.ones((2, 3)))
     assert result.dtype == np.float64 and (result == 1).all()
@@ -454,9 +405,7 @@ def test_arrays_that_are_sliced_together_have_one_length(rows):
         lambda image: (image, 1)[: 2 - int(image.sum() > 20)],
     ],
 )
-def test_results_whose_lengths_do_not_add_up_end_the_split(result):
-    import torch
-
+def test_results_whose_lengths_do_not_add_up_end_the_split(torch, result):
     @ab.torch(split_axis=0, dtype_conversion="native")
     def f(image):
         if len(image) > 2:

@@ -11,10 +11,7 @@ import pytest
 
 
 @pytest.fixture
-def torch():
-    bridges.need("torch")
-    import torch
-
+def torch(torch):
     yield torch
     torch.compiler.reset()
 
@@ -104,8 +101,7 @@ def test_the_policy_of_a_graph_is_that_of_a_call(torch, name):
 
     for lead in ("uint8", "int16", "int32", "float32", "float64", "bool"):
         x = torch.ones(8, 8, dtype=getattr(torch, lead))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             expected = program(x, found)
         compiled = torch.compile(program, fullgraph=True, backend="eager")(x, found)
         assert compiled.dtype == expected.dtype
@@ -187,9 +183,7 @@ def test_other_ways_of_tracing_go_through(torch):
 
 @pytest.mark.usefixtures("operators")
 @pytest.mark.filterwarnings("ignore::arraybridge.NarrowedDtypeWarning")
-def test_a_break_says_how_to_declare_the_function(torch):
-    bridges.need("jax")
-
+def test_a_break_says_how_to_declare_the_function(jax, torch):
     def why(function, x):
         program = lambda x: function(x * 2)  # noqa: E731
         torch._dynamo.reset()
@@ -233,7 +227,6 @@ def calling(torch, function):
 @pytest.mark.parametrize("framework", ("jax", "tensorflow"))
 def test_a_function_of_another_framework_is_an_operator(torch, framework):
     """The graph is whole, and values, dtypes and the form are those of a call without it."""
-    bridges.need(framework)
     inside = []
 
     def computed(x, weights, by=2, *, name="sum"):
@@ -260,8 +253,7 @@ def test_a_function_of_another_framework_is_an_operator(torch, framework):
 
 
 @pytest.mark.usefixtures("operators")
-def test_an_operator_is_compiled_for_each_length(torch):
-    bridges.need("jax")
+def test_an_operator_is_compiled_for_each_length(jax, torch):
     function = ab.jax(output_type="input")(lambda x, n: x[:n].sum() + x)
     compiled = torch.compile(lambda x, n: function(x, n) * 2, fullgraph=True, backend="aot_eager")
     for length, n in ((5, 1), (6, 1), (6, 2), (5, 1)):
@@ -269,9 +261,8 @@ def test_an_operator_is_compiled_for_each_length(torch):
         assert same(torch, compiled(x, n), function(x, n) * 2)
 
 
-def test_equal_numbers_of_other_types_are_other_calls(torch):
+def test_equal_numbers_of_other_types_are_other_calls(jax, torch):
     """1, 1.0 and True are equal, and so are 0.0 and -0.0."""
-    bridges.need("jax")
     scaled = ab.jax(output_type="input", dtype_conversion="native")(lambda x, by: x * by)
     for x, numbers in (
         (torch.tensor([1, 2], dtype=torch.int32), (1, 1.0, True)),
@@ -361,7 +352,6 @@ TRANSFORMED = {
 @pytest.mark.parametrize("name", TRANSFORMED)
 def test_transformations_reach_into_an_operator(torch, framework, name):
     """The graph is whole, and values are those of the same in PyTorch alone."""
-    bridges.need(framework)
 
     def total(x):
         if framework == "jax":
@@ -384,8 +374,7 @@ def test_transformations_reach_into_an_operator(torch, framework, name):
 
 
 @pytest.mark.usefixtures("operators")
-def test_a_transformation_is_compiled_for_the_processor(torch):
-    bridges.need("jax")
+def test_a_transformation_is_compiled_for_the_processor(jax, torch):
     cubed = ab.jax(differentiable=True)(lambda x: (x * x * x).sum())
     x = torch.rand(3, 4)
     program = torch.compile(
@@ -396,9 +385,8 @@ def test_a_transformation_is_compiled_for_the_processor(torch):
 
 
 @pytest.mark.usefixtures("operators")
-def test_dynamo_reads_no_derivative_of_a_call_outside_the_graph(torch):
+def test_dynamo_reads_no_derivative_of_a_call_outside_the_graph(jax, torch):
     """A shape that depends on values breaks the graph, and PyTorch calls the derivative later."""
-    bridges.need("jax")
     large = ab.jax(differentiable=True)(lambda x: x[x > 0.5].sum())
     x = torch.tensor([0.25, 0.75])
     for transform in (torch.func.grad, lambda f: lambda x: torch.func.vjp(f, x)[1](x[1] / x[1])[0]):
@@ -407,8 +395,7 @@ def test_dynamo_reads_no_derivative_of_a_call_outside_the_graph(torch):
         assert program(x).tolist() == [0, 2]
 
 
-def test_a_transformation_that_cannot_be_is_the_error_of_the_call(torch):
-    bridges.need("jax")
+def test_a_transformation_that_cannot_be_is_the_error_of_the_call(jax, torch):
     grad, jvp = torch.func.grad, torch.func.jvp
     x = torch.tensor([3.0, 1.0, 2.0])
     plain = ab.jax(output_type="input")(lambda x: (x * x).sum())
@@ -441,8 +428,7 @@ def test_a_transformation_that_cannot_be_is_the_error_of_the_call(torch):
 
 
 @pytest.mark.usefixtures("operators")
-def test_a_program_of_another_process_names_the_function(torch):
-    bridges.need("jax")
+def test_a_program_of_another_process_names_the_function(jax, torch):
     function = ab.jax(output_type="input")(lambda x: -x)
     torch.compile(lambda x: function(x), fullgraph=True, backend="eager")(torch.ones(3))
     with pytest.raises(RuntimeError, match=r"mine\(\) is an operator of the process"):
@@ -451,10 +437,8 @@ def test_a_program_of_another_process_names_the_function(torch):
         torch.export.export(calling(torch, function), (torch.ones(3),), strict=True)
 
 
-def test_dynamo_reads_nothing_below_a_call_outside_the_graph(torch):
+def test_dynamo_reads_nothing_below_a_call_outside_the_graph(jax, torch):
     """It would trace the other framework, and fails in JAX, which compiles at the first call."""
-    bridges.need("jax")
-    import jax
 
     above = []
     marker = object()  # has no place in a graph

@@ -32,6 +32,7 @@ REFUSED = (
     ({"split_axis": 2 * sys.maxsize}, TypeError, "split_axis must be an int, not int"),
     ({"slice_axes": 1}, TypeError, AXES),
     ({"slice_axes": ()}, TypeError, AXES),
+    ({"slice_axes": "yx"}, TypeError, AXES),
     ({"slice_axes": (0, 1.0)}, TypeError, AXES),
     ({"slice_axes": (0, True)}, TypeError, AXES),
     ({"halo": 1}, ValueError, "halo is an option of tiles; add tiles"),
@@ -42,11 +43,16 @@ REFUSED = (
     ({"tiles": (4.0, 4)}, TypeError, "tiles must be whole numbers, not float"),
     ({"tiles": (4, True)}, TypeError, "tiles must be whole numbers, not bool"),
     ({"tiles": (4, 0)}, ValueError, "tiles must be a whole number of at least 1, not 0"),
+    ({"tiles": (-1,)}, ValueError, "tiles must be a whole number of at least 1, not -1"),
+    ({"tiles": "ab"}, TypeError, TILES),
     ({"tiles": (4, 4), "halo": -1}, ValueError, "halo must be a whole number of at least 0"),
     ({"tiles": (4, 4), "halo": (1,)}, ValueError, "halo has 1 elements and tiles has 2"),
     ({"tiles": (4, None), "halo": (1, 1)}, ValueError, "halo must be 0 for an axis that is not"),
     ({"tiles": (4, 4), "workers": 0}, ValueError, "workers must be a whole number of at least 1"),
     ({"tiles": (4, 4), "pad": "wrap"}, ValueError, "unknown pad 'wrap'; use \"reflect\""),
+    ({"tiles": (4, 4), "pad": 3}, ValueError, 'use "reflect", "edge" or "constant"'),
+    ({"tiles": (4, 4), "pad": True}, ValueError, 'use "reflect", "edge" or "constant"'),
+    ({"pad": "edge"}, ValueError, "pad is an option of tiles"),
     ({"writable": True, "copy": False}, ValueError, "writable=True copies the results"),
     ({"writable": 1}, TypeError, "writable must be True or False, not int"),
     ({"keep": "always"}, TypeError, "keep must be True, False or \"strict\", not 'always'"),
@@ -72,10 +78,7 @@ def test_an_option_is_refused_where_it_is_written(options, error, message):
     dict.fromkeys(("tiles", "halo", "workers", "pad", "join", "arrays", "lead", "on_oom")),
 ), ids=str)  # fmt: skip
 def test_options_of_every_form_are_taken(options):
-    def function(x):
-        return x
-
-    assert arraybridge.numpy(**options)(function)(numpy.ones((8, 8))).sum() == 64
+    assert arraybridge.numpy(**options)(lambda x: x)(numpy.ones((8, 8))).sum() == 64
 
 
 def test_type_checkers_know_the_options_of_the_list():

@@ -13,7 +13,6 @@ RANGE = {"scaling": "unit", "range": (0, 4095)}
 
 @pytest.mark.parametrize("framework", bridges.CPU_FRAMEWORKS)
 def test_unit_gives_back_the_levels_of_a_12_bit_image(framework):
-    bridges.need(framework)
     parts = ab.convert(LEVELS.astype("float32") / np.float32(4095), framework)
     declared = getattr(ab, framework)(lambda image: parts, output_type="numpy", **RANGE)
     result = declared(LEVELS)
@@ -63,10 +62,7 @@ def test_what_is_beyond_the_range_is_counted():
     assert list(result) == [0, 2048, 4095, 4095]
 
 
-def test_a_trace_scales_to_the_range():
-    bridges.need("jax")
-    import jax
-
+def test_a_trace_scales_to_the_range(jax):
     declared = ab.jax(lambda image: image / 4, dtype_conversion="uint16", **RANGE)
     assert list(jax.jit(declared)(np.float32([0, 1, 2, 5]))) == [0, 1024, 2048, 4095]
 
@@ -100,10 +96,7 @@ def test_a_range_needs_a_scaling_and_a_dtype_that_has_it():
 
 # The span is a power of two, so that float32 has the ties.
 @pytest.mark.parametrize("bounds", [(1, 2), (-3, 5), (5, 261)])
-def test_a_trace_stretches_as_the_kernel_does(bounds):
-    bridges.need("jax")
-    import jax
-
+def test_a_trace_stretches_as_the_kernel_does(jax, bounds):
     values = np.linspace(0, 1, 2 * (bounds[1] - bounds[0]) + 1, dtype="float32")
     declared = ab.jax(
         lambda image: image, dtype_conversion="int16", scaling="stretch", range=bounds

@@ -41,8 +41,7 @@ def test_the_reference_is_what_the_docstrings_say():
     assert {*listed} == {*arraybridge.__all__} and len(listed) == len({*listed})
 
 
-def test_the_code_of_the_readme_runs():
-    bridges.need("torch", "jax", "pyclesperanto")
+def test_the_code_of_the_readme_runs(torch, jax, cle):
     found = blocks(README, "python")
     assert len(found) >= 4
     bridges.survives("\n".join(found))
@@ -57,8 +56,7 @@ for name, code in json.loads(sys.argv[1]).items():
 """
 
 
-def test_the_code_of_every_page_of_docs_runs(tmp_path):
-    bridges.need("torch", "jax")
+def test_the_code_of_every_page_of_docs_runs(torch, jax, tmp_path):
     pages = {
         page.relative_to(bridges.ROOT).as_posix(): "\n".join(blocks(page, "python"))
         for page in sorted(bridges.ROOT.glob("docs/**/*.md"))

@@ -27,8 +27,7 @@ def gallery():
     return module
 
 
-def test_every_pipeline_gives_what_it_gives_without_arraybridge(tmp_path):
-    bridges.need("torch", "jax", "tensorflow", "pyclesperanto")
+def test_every_pipeline_gives_what_it_gives_without_arraybridge(torch, jax, tf, cle, tmp_path):
     pytest.importorskip("skimage")
     command = [sys.executable, str(FOLDER / "run.py"), "--pictures", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=500)

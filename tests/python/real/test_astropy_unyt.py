@@ -1,7 +1,6 @@
 """Arrays with masks and units: they are kept or refused, and never lose them in silence."""
 
 import arraybridge as ab
-import bridges
 import numpy as np
 import pytest
 
@@ -30,8 +29,7 @@ MASKED = {
 
 
 @pytest.mark.parametrize("make", MASKED.values(), ids=MASKED)
-def test_a_mask_with_something_in_it_is_refused(make):
-    torch = pytest.importorskip("torch")
+def test_a_mask_with_something_in_it_is_refused(torch, make):
     data, f = make(MASK), ab.torch(lambda x: x)
     stack, out = make(np.stack([MASK, MASK])), np.zeros((2, 2, 3), "float32")
     for call in (
@@ -63,8 +61,7 @@ UNITS = {
 
 @pytest.mark.parametrize(("make", "is_kept"), UNITS.values(), ids=UNITS)
 @pytest.mark.parametrize("dtype", ("float32", "float64"))
-def test_a_unit_is_kept_or_refused_whatever_the_dtype(make, is_kept, dtype):
-    bridges.need("torch")
+def test_a_unit_is_kept_or_refused_whatever_the_dtype(torch, make, is_kept, dtype):
     length = make(np.ones((2, 3), dtype))
     # The result is a float64 for both dtypes.
     result = ab.numpy(lambda x: x * np.float64(2) + 0 * x.astype("float64"))(length)
@@ -84,7 +81,6 @@ def test_a_unit_is_kept_or_refused_whatever_the_dtype(make, is_kept, dtype):
     assert (out == length).all()
 
 
-def test_what_has_no_dimension_is_a_number():
-    bridges.need("torch")
+def test_what_has_no_dimension_is_a_number(torch):
     for data in (ONES * u.dimensionless_unscaled, unyt.unyt_array(ONES, "dimensionless")):
         assert ab.convert(data, "torch").sum() == 6

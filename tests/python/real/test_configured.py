@@ -1,10 +1,7 @@
 """The defaults of the process: threads and workers see them, and blocks go before them."""
 
+import ast
 import concurrent.futures
-import json
-import os
-import subprocess
-import sys
 import threading
 
 import arraybridge as ab
@@ -13,6 +10,7 @@ import numpy as np
 import pytest
 
 DEFAULTS = {"dtype_conversion": "default", "scaling": "clamp", "narrow": "warn", "copy": "auto"}
+CHOSEN = {"dtype_conversion": "native", "scaling": "unit", "narrow": "error", "copy": False}
 image = np.array([[100, 200]], "uint8")
 scaled = ab.numpy(lambda image: image * 1.0)
 
@@ -30,11 +28,9 @@ def dtype():
 
 def test_what_is_set_is_returned_and_restored():
     assert ab.configure() == DEFAULTS
-    before = ab.configure(dtype_conversion="native", scaling="unit", narrow="error", copy=False)
+    before = ab.configure(**CHOSEN)
     assert before == DEFAULTS
-    assert ab.configure() == {
-        "dtype_conversion": "native", "scaling": "unit", "narrow": "error", "copy": False
-    }  # fmt: skip
+    assert ab.configure() == CHOSEN
     ab.configure(**before)
     assert ab.configure() == DEFAULTS
 
@@ -82,8 +78,7 @@ def test_copies_are_made_or_forbidden():
     assert ab.convert(floats, "numpy", dtype="float32").dtype == "float32"
 
 
-def test_narrowing_is_refused():
-    bridges.need("jax")
+def test_narrowing_is_refused(jax):
     ab.configure(narrow="error")
     with bridges.x64(False), pytest.raises(ab.UnsupportedDtypeError):
         ab.convert_memory(np.arange(3), "numpy", "jax")
@@ -99,26 +94,14 @@ def test_a_name_that_is_unknown_sets_nothing(wrong):
     assert ab.configure() == DEFAULTS
 
 
-def run(code, **variables):
-    command = [sys.executable, "-c", code]
-    environment = {**os.environ, **variables}
-    return subprocess.run(command, capture_output=True, text=True, env=environment)
-
-
 def test_the_environment_is_read_on_import():
-    done = run(
-        "import json, arraybridge as ab; print(json.dumps(ab.configure()))",
-        ARRAYBRIDGE_DTYPE_CONVERSION="native",
-        ARRAYBRIDGE_SCALING="unit",
-        ARRAYBRIDGE_NARROW="error",
-        ARRAYBRIDGE_COPY="false",
-    )
-    assert json.loads(done.stdout) == {
-        "dtype_conversion": "native", "scaling": "unit", "narrow": "error", "copy": False
-    }, done.stderr  # fmt: skip
+    values = {"DTYPE_CONVERSION": "native", "SCALING": "unit", "NARROW": "error", "COPY": "false"}
+    env = {f"ARRAYBRIDGE_{name}": value for name, value in values.items()}
+    found = bridges.survives("import arraybridge as ab; print(ab.configure())", env=env)
+    assert ast.literal_eval(found) == CHOSEN
 
 
 def test_a_variable_with_an_unknown_name_is_an_error_that_names_it():
-    done = run("import arraybridge", ARRAYBRIDGE_SCALING="both")
+    done = bridges.python("import arraybridge", env={"ARRAYBRIDGE_SCALING": "both"})
     assert done.returncode == 1
     assert "ARRAYBRIDGE_SCALING" in done.stderr.splitlines()[-1]

@@ -3,15 +3,13 @@
 import warnings
 
 import arraybridge as ab
-import bridges
 import numpy as np
 import pytest
 
 image = np.full((3, 4), 7, "uint8")
 
 
-def test_a_result_of_torch_that_requires_a_gradient_stays_floating_point():
-    torch = pytest.importorskip("torch")
+def test_a_result_of_torch_that_requires_a_gradient_stays_floating_point(torch):
     scaled = ab.torch(lambda image, weight: image * weight)
     weight = torch.tensor(2.5, requires_grad=True)
     result = scaled(torch.from_numpy(image), weight)
@@ -24,8 +22,7 @@ def test_a_result_of_torch_that_requires_a_gradient_stays_floating_point():
     assert chosen.dtype == torch.uint8
 
 
-def test_torch_func_sees_the_gradient():
-    torch = pytest.importorskip("torch")
+def test_torch_func_sees_the_gradient(torch):
     scaled = ab.torch(lambda image, weight: image * weight)
     given = torch.from_numpy(image)
 
@@ -37,8 +34,7 @@ def test_torch_func_sees_the_gradient():
     assert tangent == image.sum()
 
 
-def test_torch_func_warns_where_it_cannot_be_known():
-    torch = pytest.importorskip("torch")
+def test_torch_func_warns_where_it_cannot_be_known(torch):
     scaled = ab.torch(lambda image, weight: image * weight)
     given = torch.from_numpy(image)
     weights = torch.tensor([2.0, 3.0])
@@ -46,10 +42,7 @@ def test_torch_func_warns_where_it_cannot_be_known():
         torch.func.vmap(lambda weight: scaled(given, weight))(weights)
 
 
-def test_a_tape_of_tensorflow_sees_the_gradient():
-    bridges.need("tensorflow")
-    import tensorflow as tf
-
+def test_a_tape_of_tensorflow_sees_the_gradient(tf):
     scaled = ab.tensorflow(lambda image, weight: tf.cast(image, "float32") * weight)
     weight = tf.Variable(2.5)
     with tf.GradientTape() as tape:
@@ -61,10 +54,7 @@ def test_a_tape_of_tensorflow_sees_the_gradient():
         assert scaled(tf.constant(image), weight).dtype == tf.uint8
 
 
-def test_a_graph_of_tensorflow_warns_when_it_is_traced():
-    bridges.need("tensorflow")
-    import tensorflow as tf
-
+def test_a_graph_of_tensorflow_warns_when_it_is_traced(tf):
     scaled = ab.tensorflow(lambda image, weight: tf.cast(image, "float32") * weight)
 
     @tf.function
@@ -73,24 +63,19 @@ def test_a_graph_of_tensorflow_warns_when_it_is_traced():
 
     with pytest.warns(ab.GradientDetachedWarning, match="trace"):
         assert traced(tf.constant(2.0)).dtype == tf.uint8
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", ab.GradientDetachedWarning)
+    with warnings.catch_warnings(action="error", category=ab.GradientDetachedWarning):
         traced(tf.constant(3.0))
 
 
 @pytest.mark.parametrize("transform", ["grad", "jacfwd", "jacrev", "value_and_grad"])
-def test_a_gradient_of_jax_reaches_the_weights(transform):
-    bridges.need("jax")
-    import jax
-
+def test_a_gradient_of_jax_reaches_the_weights(jax, transform):
     scaled = ab.jax(lambda image, weight: image * weight)
     given = jax.numpy.asarray(image)
 
     def loss(weight):
         return scaled(given, weight).sum()
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", ab.GradientDetachedWarning)
+    with warnings.catch_warnings(action="error", category=ab.GradientDetachedWarning):
         found = getattr(jax, transform)(loss)(2.5)
     gradient = found[1] if isinstance(found, tuple) else found
     assert gradient == image.sum()
@@ -98,10 +83,7 @@ def test_a_gradient_of_jax_reaches_the_weights(transform):
 
 
 @pytest.mark.parametrize("transform", ["jit", "vmap", "checkpoint"])
-def test_a_trace_of_jax_that_does_not_say_so_warns(transform):
-    bridges.need("jax")
-    import jax
-
+def test_a_trace_of_jax_that_does_not_say_so_warns(jax, transform):
     scaled = ab.jax(lambda image, weight: image * weight)
     given = jax.numpy.asarray(image)
     traced = getattr(jax, transform)(lambda weight: scaled(given, weight))
@@ -110,6 +92,5 @@ def test_a_trace_of_jax_that_does_not_say_so_warns(transform):
         assert traced(weights).dtype == "uint8"
     chosen = ab.jax(lambda image, weight: image * weight, dtype_conversion="preserve")
     silent = getattr(jax, transform)(lambda weight: chosen(given, weight))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         silent(weights)

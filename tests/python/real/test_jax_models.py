@@ -1,7 +1,6 @@
 """Models of Equinox and Flax that are trained with a loss in PyTorch."""
 
 import arraybridge as ab
-import bridges
 import numpy as np
 import pytest
 
@@ -58,10 +57,8 @@ def flax_losses(x, y, loss, is_compiled):
 
 @pytest.mark.parametrize("is_compiled", (True, False))
 @pytest.mark.parametrize("losses", (equinox_losses, flax_losses))
-def test_a_model_of_jax_learns_from_a_loss_in_torch(losses, is_compiled):
+def test_a_model_of_jax_learns_from_a_loss_in_torch(torch, jax, losses, is_compiled):
     """The loss of each step is that of the same program in JAX alone."""
-    bridges.need("torch", "jax")
-    import torch
     from jax import numpy as jnp
 
     called = []

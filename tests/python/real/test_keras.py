@@ -1,13 +1,14 @@
 """Variables of Keras belong to the framework of its backend, each in a process of its own."""
 
-import os
-import subprocess
-import sys
-
 import bridges
 import pytest
 
 pytest.importorskip("keras")
+
+
+def environment(backend):
+    return {"KERAS_BACKEND": backend, "CUDA_VISIBLE_DEVICES": ""}
+
 
 PROGRAM = """
 import sys
@@ -37,11 +38,7 @@ for base in keras.Variable.__mro__:
 @pytest.mark.parametrize("before", ["", RENAMED], ids=["named", "renamed"])
 @pytest.mark.parametrize("backend", ("torch", "jax", "tensorflow", "numpy"))
 def test_a_variable_belongs_to_its_backend(backend, before):
-    bridges.need(backend)
-    env = {**os.environ, "KERAS_BACKEND": backend, "CUDA_VISIBLE_DEVICES": ""}
-    command = [sys.executable, "-c", before + PROGRAM]
-    run = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
-    assert run.returncode == 0, run.stderr
+    bridges.survives(before + PROGRAM, env=environment(backend))
 
 
 PLACEHOLDER = """
@@ -66,11 +63,7 @@ assert np.asarray(ab.convert(model(np.full((1, 2, 3), -1.0)), "numpy")).tolist()
 
 @pytest.mark.parametrize("backend", ("torch", "jax", "tensorflow", "numpy"))
 def test_a_placeholder_belongs_to_no_framework(backend):
-    bridges.need(backend)
-    env = {**os.environ, "KERAS_BACKEND": backend, "CUDA_VISIBLE_DEVICES": ""}
-    command = [sys.executable, "-c", PLACEHOLDER]
-    run = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
-    assert run.returncode == 0, run.stderr + run.stdout
+    bridges.survives(PLACEHOLDER, env=environment(backend))
 
 
 FIT = """
@@ -133,7 +126,5 @@ for function in (own, across, by_hand):
 
 
 @pytest.mark.parametrize("backend", ("torch", "jax", "tensorflow"))
-def test_a_declared_function_is_a_layer_that_is_trained(backend):
-    bridges.need(backend, "torch", "jax")
-    env = {"KERAS_BACKEND": backend, "CUDA_VISIBLE_DEVICES": ""}
-    bridges.survives(FIT, backend, env=env)
+def test_a_declared_function_is_a_layer_that_is_trained(torch, jax, backend):
+    bridges.survives(FIT, backend, env=environment(backend))

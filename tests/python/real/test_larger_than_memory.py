@@ -8,6 +8,7 @@ import bridges
 import numpy as np
 import pytest
 from scipy import ndimage
+from watched import Watched
 
 IMAGE = np.random.default_rng(3).integers(0, 60000, (300, 410), dtype="uint16")
 
@@ -18,27 +19,6 @@ def smooth(image):
 
 WHOLE = smooth(IMAGE)
 TILES = {"tiles": "chunks", "halo": 8}
-
-
-class Spied:
-    """An array that notes what is read and written, by which thread."""
-
-    def __init__(self, array):
-        self.array, self.shape, self.dtype = array, array.shape, array.dtype
-        for name in ("chunks", "shards"):
-            if hasattr(array, name):
-                setattr(self, name, getattr(array, name))
-        self.read, self.written, self.threads = [], [], set()
-
-    def __getitem__(self, index):
-        self.read.append(index)
-        self.threads.add(threading.get_ident())
-        return self.array[index]
-
-    def __setitem__(self, index, values):
-        self.written.append(index)
-        self.threads.add(threading.get_ident())
-        self.array[index] = values
 
 
 @pytest.fixture
@@ -64,7 +44,7 @@ def file(tmp_path):
 def test_tiles_follow_the_shards_of_a_zarr_array(stores, workers):
     source, target = stores("source"), stores("target")
     source[:] = IMAGE
-    read, out = Spied(source), Spied(target)
+    read, out = Watched(source), Watched(target)
     assert ab.numpy(smooth, **TILES, workers=workers)(read, out=out) is out
     assert np.array_equal(target[:], WHOLE)
     # Every shard is written once, as a whole, and one thread does it.
@@ -78,20 +58,11 @@ def test_tiles_follow_the_shards_of_a_zarr_array(stores, workers):
 
 @pytest.mark.parametrize("framework", ("numpy", "torch", "jax", "tensorflow"))
 def test_a_data_set_of_hdf5_goes_through_each_framework(file, framework):
-    bridges.need(framework)
     source = file.create_dataset("source", data=IMAGE.astype("float32"), chunks=(50, 60))
     target = file.create_dataset("target", IMAGE.shape, "uint16", chunks=(64, 64))
     declared = getattr(ab, framework)(lambda tile: tile / 2, tiles=(100, 128), workers=2)
     assert declared(source, out=target) is target
     assert np.array_equal(target[:], np.rint(IMAGE.astype("float32") / 2).astype("uint16"))
-
-
-def test_the_result_is_an_array_in_memory_if_there_is_no_out(file):
-    source = file.create_dataset("source", data=IMAGE, chunks=(50, 60))
-    spied = Spied(source)
-    result = ab.numpy(smooth, **TILES)(spied)
-    assert isinstance(result, np.ndarray) and result.dtype == np.uint16
-    assert np.array_equal(result, WHOLE) and len(spied.read) == 6 * 7
 
 
 def test_other_results_are_joined_beside_the_array_that_is_written(file):
@@ -109,32 +80,15 @@ def test_other_results_are_joined_beside_the_array_that_is_written(file):
     assert total == IMAGE.sum() and total.dtype == np.uint64
 
 
-def test_slices_are_read_and_written_one_by_one(stores):
+def test_process_slices_reads_and_writes_them_one_by_one(stores):
     stack = np.random.default_rng(0).integers(0, 99, (2, 3, 4, 20, 30), dtype="uint16")
     shapes = {"shape": stack.shape, "chunks": (1, 1, 2, 20, 30), "shards": None}
     source, target = stores("source", **shapes), stores("target", **shapes)
     source[:] = stack
-    read, out = Spied(source), Spied(target)
-    declared = ab.numpy(lambda image: image + 1, slice_by_slice=True)
-    assert declared(read, out=out) is out and np.array_equal(target[:], stack + 1)
-    assert len(read.read) == len(out.written) == 24 and read.read[1][:3] == (0, 0, 1)
-    along = ab.numpy(lambda p: (p + 2, int(p.sum())), slice_by_slice=True, slice_axes=(0, -1))
-    written, sums = along(read, out=out)
-    assert written is out and np.array_equal(target[:], stack + 2)
-    assert np.array_equal(sums, stack.sum(axis=(0, -1)))
-    assert ab.process_slices(source, lambda image: image + 3, out=target) is target
-    assert np.array_equal(target[:], stack + 3)
+    read, out = Watched(source), Watched(target)
+    assert ab.process_slices(read, lambda image: image + 3, out=out) is out
+    assert np.array_equal(target[:], stack + 3) and len(read.read) == len(out.written) == 24
     assert np.array_equal(ab.process_slices(source, lambda image: image + 4), stack + 4)
-
-
-def test_one_value_for_each_slice_is_read_with_it(file):
-    stack = np.random.default_rng(0).integers(0, 99, (4, 5, 6)).astype("float32")
-    source, gains = (
-        file.create_dataset("s", data=stack),
-        file.create_dataset("g", data=np.arange(4.0)),
-    )
-    declared = ab.numpy(lambda image, gain: image * gain, slice_by_slice=True, sliced="gain")
-    assert np.array_equal(declared(source, gains), stack * np.arange(4.0)[:, None, None])
 
 
 def test_pages_of_an_ome_tiff_are_read_as_they_are_wanted(tmp_path):
@@ -144,7 +98,7 @@ def test_pages_of_an_ome_tiff_are_read_as_they_are_wanted(tmp_path):
     tifffile.imwrite(path, stack, metadata={"axes": "ZCYX"}, tile=(32, 32))
     store = tifffile.imread(path, aszarr=True)
     image = zarr.open_array(store, mode="r")
-    spied = Spied(image)
+    spied = Watched(image)
     found = ab.torch(lambda part: part.float(), slice_by_slice=True, dtype_conversion="native")(
         spied
     )
@@ -159,7 +113,7 @@ def test_a_variable_of_a_netcdf_file_is_read_through_xarray(tmp_path):
     data = xarray.DataArray(IMAGE.astype("float32"), dims=("y", "x"), name="image")
     data.to_netcdf(tmp_path / "image.nc", engine="scipy")
     with xarray.open_dataset(tmp_path / "image.nc", engine="scipy") as dataset:
-        spied = Spied(dataset["image"])
+        spied = Watched(dataset["image"])
         result = ab.numpy(lambda tile: tile * 2, tiles=(100, 100))(spied)
         assert np.array_equal(result, IMAGE.astype("float32") * 2) and len(spied.read) == 15
         assert ab.numpy(lambda tile: tile * 2, tiles=(100, 100))(dataset["image"]).shape == (
@@ -249,16 +203,12 @@ def test_what_cannot_be_written_to_is_an_error_with_the_function(file, make):
 
 @pytest.mark.parametrize("framework", ("jax", "tensorflow"))
 def test_arrays_that_never_change_are_no_out(framework):
-    bridges.need(framework)
     out = bridges.make(framework, IMAGE)
     with pytest.raises(TypeError, match=f"array of {framework}, which never changes"):
         ab.numpy(smooth, tiles=(100, 100))(IMAGE, out=out)
 
 
-def test_an_out_of_torch_is_written_to():
-    bridges.need("torch")
-    import torch
-
+def test_an_out_of_torch_is_written_to(torch):
     out = torch.zeros(IMAGE.shape, dtype=torch.float32)
     assert ab.numpy(smooth, tiles=(100, 100), halo=8)(IMAGE, out=out) is out
     assert np.array_equal(out.numpy(), WHOLE)
@@ -382,7 +332,7 @@ def test_a_file_larger_than_the_limit_of_the_process_is_processed(tmp_path, kind
 def test_a_file_whose_result_would_be_black_is_refused_as_an_array_is(how):
     image = IMAGE if "tiles" in how else IMAGE.reshape(10, 30, 410)
     declared = ab.numpy(lambda part: part / 65535, **how)
-    for source in (image, Spied(image)):
+    for source in (image, Watched(image)):
         with pytest.raises(ab.ResultCollapsedError):
             declared(source)
 
@@ -402,10 +352,7 @@ def test_out_that_is_read_again_is_refused():
     assert np.array_equal(cut(image, mask, out=mask), expected)
 
 
-def test_out_that_is_memory_of_a_torch_lead_is_refused():
-    bridges.need("torch")
-    import torch
-
+def test_out_that_is_memory_of_a_torch_lead_is_refused(torch):
     image = IMAGE.astype("float32")
     beyond = ab.numpy(lambda part: part * 2, tiles=(64, 64), halo=1)
     for lead, out in ((torch.from_numpy(image), image), (image, torch.from_numpy(image))):
@@ -444,11 +391,7 @@ def test_chunks_are_not_those_of_a_slice(stores):
 
 
 @pytest.mark.parametrize("mode", ["reflect", "edge"])
-def test_padding_keeps_the_gradient_and_the_trace(mode):
-    bridges.need("torch", "jax")
-    import jax
-    import torch
-
+def test_padding_keeps_the_gradient_and_the_trace(torch, jax, mode):
     x = torch.arange(50.0).reshape(5, 10).requires_grad_()
     declared = ab.torch(lambda part: part * 2, tiles=(4, 4), pad=mode)
     declared(x).sum().backward()
@@ -599,7 +542,7 @@ def test_out_of_slices_is_the_result():
 
 
 def test_files_that_are_no_slices_are_an_error_without_a_read(file):
-    line = Spied(file.create_dataset("line", (9,), "uint8"))
+    line = Watched(file.create_dataset("line", (9,), "uint8"))
     with pytest.raises(ValueError, match="index 1 is not a 2D array; its shape is"):
         ab.stack_slices([np.zeros((3, 3), "uint8"), line], "numpy")
     with pytest.raises(ValueError, match="Array must be 3D"):

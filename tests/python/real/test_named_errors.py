@@ -1,7 +1,6 @@
 """Errors say which function and which argument they are about."""
 
 import arraybridge as ab
-import bridges
 import numpy as np
 import pytest
 
@@ -9,9 +8,7 @@ TEXT = np.array([["a", "b"]])
 IMAGE = np.ones((2, 4, 4), "float32")
 
 
-@pytest.fixture(autouse=True)
-def torch():
-    return pytest.importorskip("torch")
+pytestmark = pytest.mark.usefixtures("torch")
 
 
 def register(image, mask, *rest, **options):
@@ -71,16 +68,13 @@ def test_a_result_with_a_mask_is_named_where_it_is_put_together():
 
 
 @pytest.mark.parametrize("autograph", (True, False))
-def test_an_error_is_the_context_of_that_of_autograph(autograph):
-    bridges.need("tensorflow", "torch")
-    import tensorflow
-
+def test_an_error_is_the_context_of_that_of_autograph(tf, autograph):
     def shown(x):
         return ab.torch(register)(x, x)
 
     text = r"register\(\): argument 'image': cannot convert"
     with pytest.raises(Exception, match=text) as raised:
-        tensorflow.function(shown, autograph=autograph)(tensorflow.ones(3))
+        tf.function(shown, autograph=autograph)(tf.ones(3))
     error = raised.value.__context__ if autograph else raised.value
     assert type(error) is ab.UnsupportedArrayError
 

@@ -3,15 +3,11 @@
 import warnings
 
 import arraybridge as ab
-import bridges
 import numpy as np
 import pytest
 
 
-def test_a_traced_complex_array_is_true_where_its_imaginary_part_is():
-    bridges.need("tensorflow")
-    import tensorflow as tf
-
+def test_a_traced_complex_array_is_true_where_its_imaginary_part_is(tf):
     values = np.array([0, 1j, 1, 0 - 2j, np.nan], "complex64")
 
     def cast(x):
@@ -63,15 +59,13 @@ def test_tiles_that_cannot_be_placed_are_not_told_to_be_concatenated():
     assert "concatenate" not in str(caught.value)
 
 
-def test_one_element_of_a_framework_that_makes_numbers_of_them_is_a_tile():
-    bridges.need("pyclesperanto")
+def test_one_element_of_a_framework_that_makes_numbers_of_them_is_a_tile(cle):
     image = np.arange(17 * 17, dtype="float32").reshape(17, 17)
     doubled = ab.pyclesperanto(lambda x: x + x, tiles=(16, 16), output_type="numpy")
     np.testing.assert_array_equal(doubled(image), image * 2)
 
 
-def test_a_tensor_with_a_gradient_that_overflows_is_warned_of():
-    torch = pytest.importorskip("torch")
+def test_a_tensor_with_a_gradient_that_overflows_is_warned_of(torch):
     wide = ab.torch(lambda x, w: x.double() * w)
     x = torch.ones(3)
     w = torch.tensor(1e300, dtype=torch.float64, requires_grad=True)
@@ -84,8 +78,7 @@ def test_a_tensor_with_a_gradient_that_overflows_is_warned_of():
 def test_an_image_behind_something_else_gets_one_warning_for_all_slices(first):
     stack = np.arange(90, 150, dtype="uint8").reshape(5, 3, 4)
     halves = ab.numpy(lambda image: (first, image / 2), slice_by_slice=True)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         _, image = halves(stack)
     (warning,) = caught
     assert "30 values" in str(warning.message)

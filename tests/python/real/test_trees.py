@@ -1,7 +1,8 @@
-"""Trees of arrays: containers, and the nodes that libraries register."""
+"""Trees of arrays and containers as arguments, and the nodes that libraries register."""
 
 import collections
 import dataclasses
+import functools
 import pickle
 import types
 
@@ -16,13 +17,21 @@ torch = pytest.importorskip("torch")
 attrs = pytest.importorskip("attrs")
 
 ONES = np.ones((2, 3), "float32")
+
+
+def output(**fields):
+    """Return an output of a model: a dataclass whose fields are items of a dict too."""
+    return pytest.importorskip("transformers.modeling_outputs").CausalLMOutput(**fields)
+
+
 Point = collections.namedtuple("Point", "x y")
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Frozen:
     image: object
     name: str = "a"
+    made: object = dataclasses.field(init=False, default=None)
 
 
 @attrs.define
@@ -41,13 +50,28 @@ CONTAINERS = {
     "dataclass": (Frozen, lambda t: t.image),
     "attrs": (Slotted, lambda t: t.image),
     "nested": (lambda x: {"a": [(Point(None, x),)]}, lambda t: t["a"][0][0].y),
+    "output of a model in a list": (lambda x: [output(logits=x)], lambda t: t[0].logits),
+    "64 levels": (
+        lambda x: functools.reduce(lambda t, _: [t], range(64), x),
+        lambda t: functools.reduce(lambda t, _: t[0], range(64), t),
+    ),
 }
+
+
+@pytest.mark.parametrize(("make", "get"), CONTAINERS.values(), ids=CONTAINERS)
+def test_a_function_gets_the_container_with_what_it_holds_converted(make, get):
+    container, seen = make(ONES), []
+    ab.torch(lambda x: seen.append(x))(container)
+    ab.torch(lambda x: seen.append(x))(x=container)
+    for found in seen:
+        assert type(found) is type(container)
+        assert isinstance(get(found), torch.Tensor) and get(found).shape == (2, 3)
+    assert get(container) is ONES
 
 
 @pytest.mark.parametrize(("make", "get"), CONTAINERS.values(), ids=CONTAINERS)
 @pytest.mark.parametrize("name", ("torch", "jax", "tensorflow"))
 def test_classes_and_order_stay(make, get, name):
-    bridges.need(name)
     tree = make(ONES)
     new = ab.convert_tree(tree, name)
     assert type(new) is type(tree) and get(tree) is ONES
@@ -56,8 +80,7 @@ def test_classes_and_order_stay(make, get, name):
         assert list(new) == list(tree)
 
 
-def test_a_state_dict_keeps_its_metadata():
-    bridges.need("jax")
+def test_a_state_dict_keeps_its_metadata(jax):
     model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Linear(2, 2))
     state = model.state_dict()
     new = ab.convert_tree(state, "jax")
@@ -72,6 +95,29 @@ def test_leaves_that_are_no_arrays_stay():
     new = ab.convert_tree([*leaves, ONES], "torch")
     assert all(a is b for a, b in zip(new, leaves, strict=False))
     assert isinstance(new[-1], torch.Tensor)
+
+
+def test_items_and_attributes_of_a_model_output_are_the_same_arrays():
+    made = output(logits=ONES, hidden_states=(ONES, ONES * 2))
+    found = ab.torch(lambda output: output, dtype_conversion="native")(made)
+    assert type(found) is type(made) and isinstance(found.logits, torch.Tensor)
+    assert found["logits"] is found.logits and found["hidden_states"] is found.hidden_states
+    assert all(isinstance(state, torch.Tensor) for state in found.hidden_states)
+    assert list(found) == ["logits", "hidden_states"] and found.loss is None
+    assert made["logits"] is ONES
+
+
+def test_a_function_gets_the_same_array_twice_as_one():
+    frame = pytest.importorskip("pandas").DataFrame(ONES)
+    same = ab.torch(dtype_conversion="native")(lambda x, y, c, *, d: x is y is c["a"][0] is d)
+    for data in (ONES, ONES[:, ::-1], ab.convert(ONES, "numpy", copy=True), frame):
+        assert same(data, data, {"a": [data]}, d=data)
+
+
+def test_a_container_that_contains_itself_ends():
+    loop = [ONES]
+    loop.append(loop)
+    assert ab.numpy(lambda c: len(c))(loop) == 2
 
 
 @dataclasses.dataclass
@@ -144,10 +190,7 @@ def test_the_same_array_twice_stays_the_same_array():
     assert new["b"][0] is new["b"][1] and new["a"] is not new["b"][0]
 
 
-def test_nodes_that_jax_knows():
-    bridges.need("jax")
-    import jax
-
+def test_nodes_that_jax_knows(jax):
     @jax.tree_util.register_pytree_node_class
     class Pair:
         def __init__(self, first, second):
@@ -167,10 +210,7 @@ def test_nodes_that_jax_knows():
     assert list(plan.leaves) == ["[0][<flat index 0>]"]
 
 
-def test_a_registered_dataclass_says_which_fields_are_nodes():
-    bridges.need("jax")
-    import jax
-
+def test_a_registered_dataclass_says_which_fields_are_nodes(jax):
     @jax.tree_util.register_dataclass
     @dataclasses.dataclass
     class Model:
@@ -196,10 +236,7 @@ def test_nodes_that_torch_and_optree_know():
 
     pytree.register_pytree_node(Box, lambda b: ([b.value], None), lambda items, _: Box(*items))
     optree.register_pytree_node(
-        Case,
-        lambda c: ((c.value,), None),
-        lambda _, items: Case(*items),
-        namespace="test",
+        Case, lambda c: ((c.value,), None), lambda _, items: Case(*items), namespace="test"
     )
     try:
         case = ab.convert_tree(Case([ONES]), "torch", namespace="test")
@@ -244,10 +281,11 @@ def test_containers_that_are_too_deep_are_an_error():
     ab.convert_tree(deep, "torch")
     with pytest.raises(TypeError, match="more than 64 levels"):
         ab.convert_tree([deep], "torch")
+    with pytest.raises(TypeError, match=r"argument 'params': .* 64 levels"):
+        ab.numpy(lambda params: None)([deep])
 
 
-def test_a_trace_has_one_record_of_a_tree():
-    bridges.need("jax")
+def test_a_trace_has_one_record_of_a_tree(jax):
     tree = {"a": ONES, "b": [np.zeros(5, "int32"), "text"], "c": torch.ones(2)}
     with ab.trace() as records:
         ab.convert_tree(tree, "torch", copy=True)

@@ -39,16 +39,14 @@ def test_the_way_out_leads_out(make, text, way):
     assert np.array_equal(ab.convert(way(value), "numpy"), expected)
 
 
-def test_a_masked_tensor_says_how():
-    torch = pytest.importorskip("torch")
+def test_a_masked_tensor_says_how(torch):
     masked = torch.masked.masked_tensor(torch.ones(3), torch.tensor([True, False, True]))
     with pytest.raises(ab.UnsupportedArrayError, match=r"call to_tensor\(\.\.\) first"):
         ab.convert(masked, "numpy")
     assert ab.convert(masked.to_tensor(0.0), "numpy").tolist() == [1, 0, 1]
 
 
-def test_a_distributed_tensor_says_how():
-    bridges.need("torch")
+def test_a_distributed_tensor_says_how(torch):
     code = """
         import bridges
         bridges.load("torch", "numpy")

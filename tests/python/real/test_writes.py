@@ -1,7 +1,6 @@
 """Functions that write to their arguments."""
 
 import arraybridge as ab
-import bridges
 import numpy as np
 import pytest
 
@@ -14,8 +13,7 @@ def add_one(c):
     c["a"][0].add_(1)
 
 
-def test_what_torch_writes_to_a_copy_is_written_back():
-    bridges.need("torch")
+def test_what_torch_writes_to_a_copy_is_written_back(torch):
     o = np.zeros(4, "float32")
     fill = ab.torch(sevens)
     fill(o[::-1])
@@ -28,9 +26,7 @@ def test_what_torch_writes_to_a_copy_is_written_back():
     assert nested["a"][0].tolist() == [[1] * 3] * 2
 
 
-def test_an_array_that_is_only_read_is_not_written():
-    bridges.need("torch")
-
+def test_an_array_that_is_only_read_is_not_written(torch):
     class Watched(np.ndarray):
         def __setitem__(self, key, value):
             pytest.fail("was written to")
@@ -39,8 +35,7 @@ def test_an_array_that_is_only_read_is_not_written():
     assert ab.torch(lambda x: x.sum())(o) == 6
 
 
-def test_slices_are_written_back():
-    bridges.need("torch")
+def test_slices_are_written_back(torch):
     stack = np.zeros((2, 3, 4), "float32")
     f = ab.torch(lambda x: x.add_(1))
     f(stack[:, :, ::-1], slice_by_slice=True)
@@ -76,8 +71,7 @@ def test_a_declared_write_is_done_or_refused_before_the_call():
         ab.numpy(lambda a: a, writes="x")
 
 
-def test_an_argument_in_the_way_of_a_declared_copy_stays_as_it_is():
-    bridges.need("torch")
+def test_an_argument_in_the_way_of_a_declared_copy_stays_as_it_is(torch):
     o = np.zeros(4, "float32")
     ab.torch(sevens, copy=True)(o)
     ab.torch(sevens, input_dtype="float64")(o)
@@ -85,9 +79,7 @@ def test_an_argument_in_the_way_of_a_declared_copy_stays_as_it_is():
 
 
 @pytest.mark.parametrize("part", [slice(None), slice(1, 3)])
-def test_a_gradient_that_needs_what_was_overwritten_is_an_error(ext, part):
-    torch = pytest.importorskip("torch")
-
+def test_a_gradient_that_needs_what_was_overwritten_is_an_error(torch, ext, part):
     @ab.numpy(writes="out")
     def clear(out):
         out[...] = 0
@@ -108,16 +100,14 @@ def test_a_gradient_that_needs_what_was_overwritten_is_an_error(ext, part):
             loss.backward()
 
 
-def test_an_array_that_a_function_only_reads_keeps_its_version(ext):
-    torch = pytest.importorskip("torch")
+def test_an_array_that_a_function_only_reads_keeps_its_version(torch, ext):
     image, out = torch.ones(4), torch.zeros(4)
     ab.numpy(lambda image, out: image.sum(), writes="out")(image, out)
     ext.touch(image, torch.zeros(4))
     assert (image._version, out._version) == (0, 1)
 
 
-def test_what_inference_mode_made_can_be_written_to(ext):
-    torch = pytest.importorskip("torch")
+def test_what_inference_mode_made_can_be_written_to(torch, ext):
     with torch.inference_mode():
         out = torch.zeros(4)
         ext.touch(torch.ones(4), out)

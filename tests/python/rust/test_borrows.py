@@ -84,6 +84,13 @@ def fails():
 for call in theirs.reading, theirs.writing, reads, writes:
     bridges.raises(KeyError, lambda: call(x, fails))
     free()
+for call, kind in (
+    (lambda: ours.panics(x[0]), ab.RustPanicError),
+    (lambda: ours.root(x[0] - 1), ArithmeticError),
+    (lambda: ours.during(x[0], nothing, x[0]), ab.AliasedArgumentError),
+):
+    bridges.raises(kind, call)
+    free()
 read_only = x[:2]
 read_only.flags.writeable = False
 bridges.raises(TypeError, lambda: theirs.writing(read_only, nothing))

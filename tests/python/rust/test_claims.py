@@ -84,19 +84,13 @@ def test_readers_may_share_memory(ext, names):
     reads(lambda: reads(nothing, two)(ext), one)(ext)
 
 
-def test_elements_that_are_apart_may_be_claimed_at_once(ext):
-    bridges.need("torch")
-    import torch
-
+def test_elements_that_are_apart_may_be_claimed_at_once(torch, ext):
     matrix = torch.zeros(10, 10)
     writes(lambda: writes(nothing, matrix[1::2])(ext), matrix[::2])(ext)
     writes(lambda: writes(nothing, matrix[:, 3:])(ext), matrix[:, :3])(ext)
 
 
-def test_a_claim_is_seen_by_every_extension_module(ext, other):
-    bridges.need("torch")
-    import torch
-
+def test_a_claim_is_seen_by_every_extension_module(torch, ext, other):
     tensor = torch.zeros(8)
 
     def callback():
@@ -107,10 +101,7 @@ def test_a_claim_is_seen_by_every_extension_module(ext, other):
     writes(nothing, tensor)(other)
 
 
-def test_a_module_that_declares_nothing_claims_for_all(ext, tmp_path):
-    bridges.need("torch")
-    import torch
-
+def test_a_module_that_declares_nothing_claims_for_all(torch, ext, tmp_path):
     shutil.copy(ext.__file__, tmp_path / "libbare.so")
     bare = bridges.module(tmp_path / "libbare.so")
     tensor = torch.zeros(8)
@@ -126,10 +117,7 @@ def test_a_module_that_declares_nothing_claims_for_all(ext, tmp_path):
     writes(nothing, tensor)(ext)
 
 
-def test_a_claim_ends_however_the_call_ends(ext):
-    bridges.need("torch")
-    import torch
-
+def test_a_claim_ends_however_the_call_ends(torch, ext):
     tensor = torch.ones(8)
 
     def fails():
@@ -161,7 +149,6 @@ def detached(ext, *arguments):
 
 @pytest.mark.parametrize("framework", ["numpy", "torch"])
 def test_a_detached_call_keeps_others_off_its_memory(ext, framework):
-    bridges.need(framework)
     array = bridges.make(framework, np.ones(8, "float32"))
     thread, results = detached(ext, None, array)
     try:
@@ -186,7 +173,6 @@ def keep(ext):
 
 @pytest.mark.parametrize("framework", ["numpy", "torch"])
 def test_a_tensor_that_is_kept_is_not_read_while_its_memory_is_written(ext, keep, framework):
-    bridges.need(framework)
     array = bridges.make(framework, np.zeros(8, "float32"))
     keep(array)
     with pytest.raises(ab.AliasedArgumentError, match="read_kept_and_write.*'out'"):
@@ -195,20 +181,14 @@ def test_a_tensor_that_is_kept_is_not_read_while_its_memory_is_written(ext, keep
     assert ext.read_kept_and_write(other) == (0, 0)
 
 
-def test_a_tensor_that_is_made_in_a_call_is_not_read_while_its_memory_is_written(ext):
-    bridges.need("torch")
-    import torch
-
+def test_a_tensor_that_is_made_in_a_call_is_not_read_while_its_memory_is_written(torch, ext):
     tensor = torch.zeros(8)
     with pytest.raises(ab.AliasedArgumentError, match="read_made_and_write.*'out'"):
         ext.read_made_and_write(tensor, tensor)
     assert ext.read_made_and_write(tensor[4:], tensor[:4]) == (0, 0)
 
 
-def test_a_tensor_that_is_read_is_not_written(ext, keep):
-    bridges.need("torch")
-    import torch
-
+def test_a_tensor_that_is_read_is_not_written(torch, ext, keep):
     tensor = torch.zeros(8)
     keep(tensor)
     caught = []
@@ -253,15 +233,13 @@ def empty(tensor):
 """
 
 
-def survives(ext, code):
-    bridges.need("torch")
-    bridges.survives(PREFACE + code, ext.__file__)
+@pytest.fixture
+def survives(ext, torch):
+    return lambda code: bridges.survives(PREFACE + code, ext.__file__)
 
 
-def test_memory_stays_while_a_callback_runs(ext):
-    survives(
-        ext,
-        """
+def test_memory_stays_while_a_callback_runs(survives):
+    survives("""
 tensor = torch.ones(n)
 assert ext.sum_after(tensor, lambda: empty(tensor)) == n
 tensor = torch.ones(n)
@@ -269,14 +247,11 @@ assert ext.sum_after_value(tensor, lambda: empty(tensor)) == n
 out = torch.ones(n)
 ext.during(np.zeros(1, "f4"), lambda: empty(out), out)
 assert out.sum() == n
-""",
-    )
+""")
 
 
-def test_a_recursion_through_a_callback_ends_before_the_stack_does(ext):
-    survives(
-        ext,
-        """
+def test_a_recursion_through_a_callback_ends_before_the_stack_does(survives):
+    survives("""
 import sys
 
 def recurse():
@@ -296,25 +271,18 @@ for function in (ext.sum_after, ext.sum_after_value):
     thread.start()
     thread.join()
 assert len(found) == 2 and all("stack is nearly used up" in end for end in found), found
-""",
-    )
+""")
 
 
-def test_memory_stays_while_the_other_arguments_are_read(ext):
-    survives(
-        ext,
-        """
+def test_memory_stays_while_the_other_arguments_are_read(survives):
+    survives("""
 tensor = torch.ones(n)
-
 assert ext.sum_of_first(tensor, Meddler(lambda: empty(tensor))) == n
-""",
-    )
+""")
 
 
-def test_memory_stays_while_a_call_is_detached(ext):
-    survives(
-        ext,
-        """
+def test_memory_stays_while_a_call_is_detached(survives):
+    survives("""
 tensor = torch.ones(n)
 results = []
 thread = threading.Thread(target=lambda: results.append(ext.wait_for_release(tensor)))
@@ -325,15 +293,12 @@ empty(tensor)
 ext.release()
 thread.join()
 assert results == [n], results
-""",
-    )
+""")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
-def test_a_forked_process_may_use_what_a_call_claims_on_a_thread_that_it_lacks(ext):
-    survives(
-        ext,
-        """
+def test_a_forked_process_may_use_what_a_call_claims_on_a_thread_that_it_lacks(survives):
+    survives("""
 import os, signal, warnings
 
 warnings.simplefilter("ignore")
@@ -353,14 +318,10 @@ _, status = os.waitpid(child, 0)
 ext.release()
 thread.join()
 assert status == 0, status
-""",
-    )
+""")
 
 
-def test_memory_is_not_pinned_for_a_call_that_runs_no_python(ext):
-    bridges.need("torch")
-    import torch
-
+def test_memory_is_not_pinned_for_a_call_that_runs_no_python(torch, ext):
     tensor = torch.ones(8)
     assert ext.touch(np.zeros(8, "float32"), tensor) == 0
     assert tensor.untyped_storage().resizable()
@@ -409,7 +370,6 @@ def test_a_bool_stays_0_or_1_while_the_other_arguments_are_read(ext, framework):
 
 @pytest.mark.parametrize("framework", ["numpy", "torch"])
 def test_bools_are_not_read_before_they_are_claimed(ext, framework):
-    bridges.need(framework)
     numbers = np.full(8, 0x02020202, "int32").view("float32")
     mask = numbers.view("bool")
     if framework == "torch":
@@ -447,16 +407,14 @@ def test_rust_numpy_borrows_no_array_without_axes_that_is_written_to(ext):
 
 
 def test_arrays_whose_elements_are_all_in_one_place_are_read():
-    bridges.survives(
-        """
+    bridges.survives("""
         import bridges, numpy as np
 
         ext = bridges.extension("tests/extension")
         x = np.ones(1)
         words = np.broadcast_to(x.view("f4")[1:], (3,))
         assert ext.sum_of_both(words, np.broadcast_to(x, (2, 3))) == 6 + 3 * words[0]
-        """
-    )
+    """)
 
 
 def test_an_argument_is_not_copied_while_another_function_writes_to_it(ext):
@@ -475,7 +433,6 @@ def same(framework, array):
 @pytest.mark.parametrize("framework", ["numpy", "torch"])
 @pytest.mark.parametrize("name", ["copied", "copied_by_tiles"])
 def test_no_slice_or_tile_is_written_where_another_one_is_read(ext, name, framework):
-    bridges.need(framework)
     stack = np.arange(4 * 8 * 2, dtype="float32").reshape(
         (4, 8, 2) if name == "copied" else (32, 2)
     )

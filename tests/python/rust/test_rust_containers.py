@@ -22,7 +22,6 @@ def ones(*shape):
 
 @pytest.mark.parametrize("framework", HOST)
 def test_a_container_holds_arrays_of_every_framework(ext, framework):
-    bridges.need(framework)
     images = [bridges.make(framework, ones(2, 3) * i) for i in (1, 2)]
     mean = ext.mean_of([*images, ones(2, 3) * 6])
     assert ab.detect_memory_type(mean) == framework
@@ -87,7 +86,6 @@ def test_an_error_names_the_array_in_the_container(ext, call, error, text):
 
 @pytest.mark.parametrize("framework", ("numpy", "torch"))
 def test_arrays_in_a_container_are_claimed(ext, framework):
-    bridges.need(framework)
     out = bridges.make(framework, np.zeros(8, "float32"))
     with pytest.raises(ab.AliasedArgumentError, match="writes to 'out'.*that of 'arrays'"):
         ext.add_all([ones(4), out[:4]], out[2:6])
@@ -103,7 +101,6 @@ def test_arrays_in_a_container_are_claimed(ext, framework):
 
 @pytest.mark.parametrize("framework", ("numpy", "torch"))
 def test_the_claim_on_a_container_lasts_as_long_as_the_call(ext, framework):
-    bridges.need(framework)
     data = bridges.make(framework, ones(4))
     arrays = {"first": ones(2), "second": data}
 
@@ -116,10 +113,7 @@ def test_the_claim_on_a_container_lasts_as_long_as_the_call(ext, framework):
     ext.add_into(ones(4), data)
 
 
-def test_memory_of_a_container_stays_where_it_is_while_python_runs(ext):
-    bridges.need("torch")
-    import torch
-
+def test_memory_of_a_container_stays_where_it_is_while_python_runs(torch, ext):
     data = torch.ones(4)
 
     def release():
@@ -138,8 +132,7 @@ def test_bools_of_a_container_are_copied_where_python_runs(ext):
     assert [result.tolist() for result in ext.inverted_all([mask], write)] == [[False, True]]
 
 
-def test_containers_of_results_hold_arrays_of_the_declared_framework(ext):
-    bridges.need("torch")
+def test_containers_of_results_hold_arrays_of_the_declared_framework(torch, ext):
     ramps = ext.ramps([1, 3])
     assert [ab.detect_memory_type(ramp) for ramp in ramps] == ["torch", "torch"]
     assert ramps[1].tolist() == [0, 1, 2]
@@ -166,7 +159,6 @@ def test_a_call_slice_by_slice_takes_the_first_array_of_a_container(ext):
 
 @pytest.mark.parametrize("framework", HOST)
 def test_a_struct_of_arrays_is_a_named_tuple(ext, framework):
-    bridges.need(framework)
     image = np.array([[1, 2], [3, 4]], "uint8")
     extent = ext.extent_of(bridges.make(framework, image))
     assert type(extent) is ext.Extent
@@ -177,8 +169,7 @@ def test_a_struct_of_arrays_is_a_named_tuple(ext, framework):
     assert extent._fields == ("image", "range", "parts")
 
 
-def test_named_tuples_are_in_containers(ext):
-    bridges.need("torch")
+def test_named_tuples_are_in_containers(torch, ext):
     extents, none = ext.extents_of([ones(1, 2), ones(2, 1)])
     assert none is None
     assert [tuple(extent.image.shape) for extent in extents] == [(1, 2), (2, 1)]

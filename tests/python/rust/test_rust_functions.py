@@ -1,6 +1,7 @@
 """Functions that are declared in Rust, in the extension crate tests/extension."""
 
 import ast
+import concurrent.futures
 import importlib.util
 import inspect
 import pickle
@@ -18,6 +19,7 @@ import pytest
 from arraybridge.stubs import stub
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from watched import Watched
 
 HOST = ("numpy", "torch", "jax", "tensorflow")
 IMAGE = np.arange(24, dtype="float32").reshape(4, 6)
@@ -27,13 +29,11 @@ pytestmark = pytest.mark.filterwarnings("ignore::arraybridge.SharedImmutableMemo
 
 @pytest.mark.parametrize("framework", (*HOST, "pyclesperanto"))
 def test_a_function_takes_arrays_of_every_framework(ext, framework):
-    bridges.need(framework)
     assert ext.total(bridges.make(framework, IMAGE)) == 276.0
 
 
 @pytest.mark.parametrize("framework", HOST)
 def test_returns_input_gives_the_callers_framework(ext, framework):
-    bridges.need(framework)
     if framework == "jax":
         pytest.skip("JAX has no float64 unless it is switched on")
     data = IMAGE.astype("float64")
@@ -54,8 +54,7 @@ def test_a_small_result_is_in_numpys_memory_and_a_large_one_in_rusts(ext):
     assert np.array_equal(ext.halved(image.T), image.T / 2)
 
 
-def test_results_are_of_the_declared_framework(ext):
-    bridges.need("torch", "jax")
+def test_results_are_of_the_declared_framework(torch, jax, ext):
     assert ab.detect_memory_type(ext.ones((2, 3))) == "torch"
     ramp, n = ext.ramp(5)
     assert (ab.detect_memory_type(ramp), n) == ("jax", 5)
@@ -63,27 +62,20 @@ def test_results_are_of_the_declared_framework(ext):
     assert type(ext.scaled(IMAGE.astype("float64"))) is np.ndarray
 
 
-def test_a_framework_object_is_converted_before_the_call(ext):
-    bridges.need("torch", "jax")
+def test_a_framework_object_is_converted_before_the_call(torch, jax, ext):
     result = ext.doubled(IMAGE)
     assert ab.detect_memory_type(result) == "torch"
     assert np.array_equal(result, IMAGE * 2)
     assert "jax" in ext.class_name(bridges.make("torch", IMAGE))
 
 
-def test_a_tensor_that_requires_grad_keeps_its_graph(ext):
-    bridges.need("torch")
-    import torch
-
+def test_a_tensor_that_requires_grad_keeps_its_graph(torch, ext):
     x = torch.ones(3, requires_grad=True)
     ext.doubled(x).sum().backward()
     assert x.grad.tolist() == [2, 2, 2]
 
 
-def test_a_gradient_ends_in_a_function_only_where_it_is_declared_to(ext, recwarn):
-    bridges.need("torch")
-    import torch
-
+def test_a_gradient_ends_in_a_function_only_where_it_is_declared_to(torch, ext, recwarn):
     leaf = torch.ones((2, 2), requires_grad=True)
     for tensor in (leaf, leaf * 2):
         for function in (ext.total, ext.address, ext.largest, ext.elements):
@@ -97,10 +89,7 @@ def test_a_gradient_ends_in_a_function_only_where_it_is_declared_to(ext, recwarn
     assert not [w for w in recwarn if issubclass(w.category, ab.GradientDetachedWarning)]
 
 
-def test_what_a_tape_records_is_refused_unless_the_gradient_ends_on_purpose(ext):
-    bridges.need("tensorflow")
-    import tensorflow as tf
-
+def test_what_a_tape_records_is_refused_unless_the_gradient_ends_on_purpose(tf, ext):
     x = tf.constant([[1.0, 2.0]])
     with tf.GradientTape() as tape:
         tape.watch(x)
@@ -255,10 +244,7 @@ def test_a_wrong_dtype_or_rank_is_an_error_that_names_both(ext):
     assert ext.total(IMAGE[None], slice_by_slice=True) == [276.0]
 
 
-def test_a_declaration_says_whether_objects_are_narrowed(ext):
-    bridges.need("jax")
-    import jax
-
+def test_a_declaration_says_whether_objects_are_narrowed(jax, ext):
     if jax.config.jax_enable_x64:
         pytest.skip("JAX has int64 here")
     image = IMAGE.astype("int64")
@@ -268,25 +254,18 @@ def test_a_declaration_says_whether_objects_are_narrowed(ext):
         ext.class_name_if_not_narrowed(image)
 
 
-def test_a_result_is_narrowed_for_a_caller_whose_framework_lacks_its_dtype(ext):
-    bridges.need("jax")
-    import jax.numpy as jnp
-
+def test_a_result_is_narrowed_for_a_caller_whose_framework_lacks_its_dtype(jnp, ext):
     with bridges.x64(False):
         data = jnp.zeros(3, "float32")
         with pytest.warns(ab.NarrowedDtypeWarning, match="positions: JAX has no int64"):
             found = ext.positions(data, 5)
         assert found.dtype == "int32" and found.tolist() == [5, 6, 7]
-        for strict in (
-            lambda: ext.positions(data, 2**31),
-            lambda: ext.positions_of_64_bits(data),
-        ):
+        for strict in (lambda: ext.positions(data, 2**31), lambda: ext.positions_of_64_bits(data)):
             with pytest.raises(ab.UnsupportedDtypeError, match="int64|int32"):
                 strict()
         with ab.dtype_policy(narrow="error"), pytest.raises(ab.UnsupportedDtypeError):
             ext.positions(data, 0)
-    with bridges.x64(True), warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with bridges.x64(True), warnings.catch_warnings(action="error"):
         assert ext.positions(jnp.zeros(2, "float32"), 2**40).dtype == "int64"
 
 
@@ -329,13 +308,7 @@ def test_a_bool_that_is_neither_0_nor_1_is_refused(ext):
 # --- functions for several element types
 
 
-def test_a_function_is_called_for_the_dtype_of_its_array(ext):
-    dtypes = "bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 float32 float64"
-    for dtype in (*dtypes.split(), "complex64", "complex128", ml_dtypes.bfloat16):
-        data = np.ones(3, dtype)
-        assert ext.element_type(data) == np.dtype(dtype).name
-        assert ext.element_type(ab.Tensor(data)) == np.dtype(dtype).name
-    assert ext.element_type(np.ones(3, ">f4")) == "float32"
+def test_a_function_for_every_dtype_takes_arrays_of_numbers(ext):
     with pytest.raises(ab.UnsupportedDtypeError):
         ext.element_type(np.array(["a"]))
     with pytest.raises(ab.UnsupportedArrayError, match=r"element_type\(\) argument 'data'"):
@@ -345,7 +318,6 @@ def test_a_function_is_called_for_the_dtype_of_its_array(ext):
 @pytest.mark.parametrize("framework", HOST)
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "float32"])
 def test_a_result_has_the_element_type_of_the_array(ext, framework, dtype):
-    bridges.need(framework)
     image = IMAGE.astype(dtype)
     result = ext.transposed(bridges.make(framework, image))
     assert ab.detect_memory_type(result) == framework
@@ -511,7 +483,6 @@ def test_an_argument_that_may_not_be_copied_is_refused_with_the_reason(ext):
 
 @pytest.mark.parametrize("framework", ["numpy", "torch"])
 def test_a_write_reaches_the_callers_memory(ext, framework):
-    bridges.need(framework)
     out = bridges.make(framework, np.zeros(6, "float32"))
     ext.add_into(IMAGE[1], out)
     assert bridges.difference(framework, out, IMAGE[1]) is None
@@ -525,10 +496,7 @@ def test_a_write_through_a_strided_view_reaches_the_callers_memory(ext):
     assert np.array_equal(out, expected)
 
 
-def test_a_write_that_would_be_lost_is_refused(ext):
-    bridges.need("torch", "jax", "tensorflow")
-    import torch
-
+def test_a_write_that_would_be_lost_is_refused(torch, jax, tf, ext):
     zeros = np.zeros(6, "float32")
     fixed = zeros.copy()
     fixed.flags.writeable = False
@@ -566,10 +534,7 @@ def test_memory_that_is_written_to_belongs_to_one_argument(ext):
         ext.add_into(a, torch.from_numpy(a))
 
 
-def test_views_of_one_array_without_a_common_element_are_accepted(ext):
-    bridges.need("torch")
-    import torch
-
+def test_views_of_one_array_without_a_common_element_are_accepted(torch, ext):
     matrix = np.zeros((10, 10), "float32")
     pairs = [
         (np.s_[:5], np.s_[5:]),
@@ -620,82 +585,17 @@ def test_arguments_are_refused_exactly_when_they_share_memory(ext, data):
 # --- other extensions that use rust-numpy
 
 
-def refused_inside(outer, array, inner, error, *args):
-    """Call `inner` while `outer` works on `array`; return the errors that it raised."""
-    caught = []
-
-    def callback():
-        try:
-            inner(*args)
-        except error as raised:
-            caught.append(raised)
-
-    outer(array, callback)
-    return caught
-
-
-def test_rust_numpy_sees_the_arrays_of_a_declared_function_as_borrowed(ext):
-    array = np.zeros(8, "float32")
-    nothing = lambda: None  # noqa: E731
-    read = lambda array, callback: ext.during(array, callback)  # noqa: E731
-    write = lambda array, callback: ext.during(np.zeros(1, "float32"), callback, array)  # noqa: E731
-    for outer, inner, refused in [
-        (read, ext.reading, False),
-        (read, ext.writing, True),
-        (write, ext.reading, True),
-        (write, ext.writing, True),
+def test_an_array_that_rust_numpy_has_borrowed_is_refused_by_the_name_of_the_argument(ext):
+    array, nothing = np.zeros(8, "float32"), lambda: None
+    for borrow, call, name in [
+        (ext.reading, lambda: ext.during(np.ones(1, "float32"), nothing, array), "out"),
+        (ext.writing, lambda: ext.during(array, nothing), "image"),
     ]:
-        for part in (array, array[2:], array[::-1]):
-            caught = refused_inside(outer, array, inner, TypeError, part, nothing)
-            assert bool(caught) == refused, (inner, caught)
-        assert not refused_inside(outer, array[:4], inner, TypeError, array[4:], nothing)
-        ext.writing(array, nothing)
-
-
-def test_an_array_that_rust_numpy_has_borrowed_is_refused(ext):
-    array, other = np.zeros(8, "float32"), np.ones(1, "float32")
-    nothing = lambda: None  # noqa: E731
-    read = lambda: ext.during(array, nothing)  # noqa: E731
-    write = lambda: ext.during(other, nothing, array)  # noqa: E731
-    for outer, inner, name in [
-        (ext.reading, read, None),
-        (ext.reading, write, "out"),
-        (ext.writing, read, "image"),
-        (ext.writing, write, "out"),
-    ]:
-        caught = refused_inside(outer, array, inner, ab.AliasedArgumentError)
-        assert len(caught) == (name is not None)
-        if name:
-            assert f"'{name}'" in str(caught[0])
-        inner()
-
-
-def test_a_borrow_ends_however_the_call_ends(ext):
-    array = np.zeros(8, "float32")
-    nothing = lambda: None  # noqa: E731
-
-    def fails():
-        raise KeyError("no")
-
-    for call in (
-        lambda: ext.during(array, fails),
-        lambda: ext.during(np.zeros(1, "float32"), fails, array),
-        lambda: ext.panics(array),
-        lambda: ext.during(array, nothing, array),
-        lambda: ext.touch(array, array[::2]),
-        lambda: ext.root(array - 1),
-    ):
-        with pytest.raises(BaseException):  # noqa: B017, PT011
-            call()
-        ext.writing(array, nothing)
-
-
-def test_arguments_without_a_common_element_are_not_refused_for_each_others_borrow(ext):
-    matrix = np.zeros((10, 10), "float32")
-    image, out = matrix[:, ::3], matrix[:, 1::3]  # rust-numpy takes them for overlapping
-    nothing = lambda: None  # noqa: E731
-    assert ext.touch(image, out) == 0
-    ext.writing(matrix, nothing)
+        refused = lambda call=call, name=name: bridges.raises(  # noqa: E731
+            ab.AliasedArgumentError, call, f"'{name}'"
+        )
+        borrow(array, refused)
+        call()
 
 
 def test_an_array_may_change_its_shape_during_a_call(ext):
@@ -715,7 +615,6 @@ def test_an_array_may_change_its_shape_during_a_call(ext):
 
 @pytest.mark.parametrize("framework", HOST)
 def test_the_dtype_is_kept_where_the_declaration_says_so(ext, framework):
-    bridges.need(framework)
     image = np.array([[1, 3], [200, 255]], "uint8")
     result = ext.halved(bridges.make(framework, image))
     assert ab.detect_memory_type(result) == framework
@@ -762,22 +661,13 @@ def test_all_tiles_are_padded_to_one_shape(ext):
 def test_tiles_of_a_rust_function_follow_the_chunks_of_a_file(ext, tmp_path):
     h5py = pytest.importorskip("h5py")
     image = np.random.default_rng(3).random((30, 21)).astype("float32")
-    reads = []
-
-    class Watched:
-        def __init__(self, data):
-            self.data, self.shape, self.dtype, self.chunks = data, data.shape, data.dtype, (8, 6)
-
-        def __getitem__(self, index):
-            reads.append(index)
-            return self.data[index]
-
     with h5py.File(tmp_path / "a.h5", "w") as file:
         data = file.create_dataset("image", data=image, chunks=(8, 6))
-        found, most = ext.tiles_of_chunks(Watched(data))
+        watched = Watched(data)
+        found, most = ext.tiles_of_chunks(watched)
         assert np.array_equal(found, image) and most == 10 * 8
         # One tile is read after the other, and never the whole.
-        assert len(reads) == 4 * 4
+        assert len(watched.read) == 4 * 4
         out = file.create_dataset("out", (30, 21), "float32", chunks=(16, 16))
         written, most = ext.tiles_of_chunks(data, out=out)
         assert written is out and np.array_equal(out[:], image) and most == 17 * 17
@@ -824,7 +714,6 @@ def test_a_function_that_writes_the_slices_of_an_array_returns_none(ext):
 
 @pytest.mark.parametrize("framework", ["numpy", "torch", "tensorflow"])
 def test_a_call_that_does_not_fit_is_split(ext, framework):
-    bridges.need(framework)
     image = np.arange(35, dtype="float32").reshape(7, 5)
     weight = np.arange(7, dtype="float32")
     with ab.trace() as records:
@@ -844,8 +733,7 @@ def test_the_results_of_a_split_call_are_joined_as_declared(ext):
     assert ext.maximum(image, 2) == 24
 
 
-def test_a_function_for_the_host_takes_over(ext):
-    bridges.need("torch")
+def test_a_function_for_the_host_takes_over(torch, ext):
     image = bridges.make("torch", IMAGE)
     with pytest.warns(ab.OomFallbackWarning, match="exhausted ran out of"):
         result = ext.exhausted(image)
@@ -866,8 +754,7 @@ def test_a_function_that_has_written_to_an_argument_is_not_called_again(ext):
     assert any("had written" in note for note in caught.value.__notes__)
 
 
-def test_objects_are_converted_to_the_input_type(ext):
-    bridges.need("torch", "jax")
+def test_objects_are_converted_to_the_input_type(torch, jax, ext):
     assert "jax" in ext.input_class(IMAGE)
     assert (ext.input_class.input_memory_type, ext.input_class.execution_memory_type) == (
         "jax",
@@ -875,8 +762,7 @@ def test_objects_are_converted_to_the_input_type(ext):
     )
 
 
-def test_traces_and_no_copy_reach_an_extension(ext):
-    bridges.need("torch")
+def test_traces_and_no_copy_reach_an_extension(torch, ext):
     trace = ab.trace()
     with trace as records:
         ext.ones((2, 3))
@@ -925,10 +811,7 @@ def test_copies_of_arguments_are_in_traces_and_refused_by_no_copy(ext):
     assert records == []
 
 
-def test_a_copy_of_an_argument_names_why_its_memory_was_made(ext):
-    bridges.need("torch")
-    import torch
-
+def test_a_copy_of_an_argument_names_why_its_memory_was_made(torch, ext):
     conjugate = torch.ones(3, dtype=torch.complex64).conj()
     with ab.trace() as records:
         assert ext.conjugate(conjugate).tolist() == [1 + 0j] * 3
@@ -957,22 +840,19 @@ def test_a_cast_of_an_argument_warns_of_integers_that_are_rounded(ext, dtype):
     assert [w.filename for w in caught] == [__file__]
     with pytest.warns(ab.RoundedIntegersWarning, match=r"'images\[1\]': 1 \w+ value was"):
         ext.mean_of([np.ones((1, 1)), large[None, :1]])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         ext.mean(large[[1, 2, 4]])
         with pytest.raises(ab.RoundedIntegersWarning):
             ext.mean(large)
 
 
-def test_an_immutable_array_that_is_handed_on_is_copied(ext):
-    bridges.need("torch", "jax")
+def test_an_immutable_array_that_is_handed_on_is_copied(torch, jax, ext):
     code = """
 import sys, warnings
 import bridges, jax.numpy as jnp, arraybridge as ab
 ext = bridges.module(sys.argv[1])
 x = jnp.zeros(3)
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
+with warnings.catch_warnings(record=True, action="always") as caught:
     handed_on, shared = ext.through(x), ab.convert(x, "torch")
 handed_on += 1
 assert x.tolist() == [0, 0, 0], x
@@ -985,8 +865,8 @@ print([w.category.__name__ for w in caught])
 
 # The package's tables under another version: two numbers, and the addresses of three tables.
 OTHER_VERSION = """
-import ctypes, importlib.util, sys
-import numpy as np
+import ctypes, sys
+import bridges, numpy as np
 import arraybridge._core as core
 name = b"arraybridge._core._C_API"
 get, new = ctypes.pythonapi.PyCapsule_GetPointer, ctypes.pythonapi.PyCapsule_New
@@ -999,10 +879,8 @@ version = (ctypes.c_uint32 * 2).from_buffer(tables)
 version[0] += int(sys.argv[2])
 version[1] += int(sys.argv[3])
 core._C_API = new(ctypes.addressof(tables), name, None)
-spec = importlib.util.spec_from_file_location("extension", sys.argv[1])
-extension = importlib.util.module_from_spec(spec)
 try:
-    spec.loader.exec_module(extension)
+    extension = bridges.module(sys.argv[1])
     image = np.zeros(3, "float32")
     extension.add_into(np.ones(3, "float32"), image)
     print(image.tolist())
@@ -1060,7 +938,6 @@ def test_a_reference_to_a_tensor_may_be_left_out(ext):
 
 @pytest.mark.parametrize("framework", HOST)
 def test_a_tensor_goes_through_without_a_copy(ext, framework):
-    bridges.need(framework)
     array = bridges.make(framework, bridges.aligned(IMAGE))
     result = ext.same(array)
     assert ab.detect_memory_type(result) == framework
@@ -1108,13 +985,8 @@ except Exception as error:
     assert done.stdout == "ArithmeticError -1 is negative\n", done.stdout + done.stderr
 
 
-def test_options_may_be_left_out(ext):
-    image, mask = np.ones(2, "float32"), np.array([True, False])
-    assert ext.masked(image).tolist() == [1, 1]
-    assert ext.masked(image, mask).tolist() == [1, 0]
-    assert ext.masked(image, fill=5, mask=mask).tolist() == [1, 5]
-    assert ext.masked(image, None, None).tolist() == [1, 1]
-    first, second = ext.hygienic(image)
+def test_an_option_may_be_left_out_of_a_result_too(ext):
+    first, second = ext.hygienic(np.ones(2, "float32"))
     assert (first.tolist(), second) == ([1, 1], None)
 
 
@@ -1137,13 +1009,9 @@ def test_a_macro_may_write_a_declaration(ext):
 
 def test_a_detached_function_runs_beside_others(ext):
     data = np.full(1000, 4, "float32")
-    results = []
-    threads = [threading.Thread(target=lambda: results.append(ext.root(data))) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert all(np.array_equal(result, data / 2) for result in results) and len(results) == 8
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(ext.root, [data] * 8))
+    assert all(np.array_equal(result, data / 2) for result in results)
 
 
 LARGE = np.ones((512, 512), "float32")
@@ -1161,8 +1029,7 @@ def test_a_function_detaches_if_nobody_else_can_write_to_its_arrays(ext):
             assert not ext.attached_with_a_tensor(array), framework
 
 
-def test_a_function_stays_attached_if_others_can_write_to_its_arrays(ext):
-    bridges.need("jax", "torch")
+def test_a_function_stays_attached_if_others_can_write_to_its_arrays(jax, torch, ext):
     fixed = LARGE.copy()
     fixed.flags.writeable = False
     constant = bridges.make("jax", LARGE)
@@ -1174,8 +1041,7 @@ def test_a_function_stays_attached_if_others_can_write_to_its_arrays(ext):
     assert ext.attached_when_it_writes(constant, LARGE.copy())
 
 
-def test_a_function_stays_attached_if_detaching_is_not_worthwhile_or_not_possible(ext):
-    bridges.need("jax")
+def test_a_function_stays_attached_if_detaching_is_not_worthwhile_or_not_possible(jax, ext):
     assert ext.attached(bridges.make("jax", LARGE[:8, :8]))
     assert ext.attached(LARGE[:8, :8].astype("uint8"))
     assert ext.attached_for_a_value(bridges.make("jax", LARGE), 1.0)
@@ -1198,8 +1064,7 @@ def test_unsafe_detach_always_detaches(ext):
     assert not ext.attached_in_spite_of_unsafe_detach(LARGE, np.zeros(3, "float32"))
 
 
-def test_another_thread_runs_while_a_function_is_detached(ext):
-    bridges.need("jax")
+def test_another_thread_runs_while_a_function_is_detached(jax, ext):
     results = []
     image = bridges.make("jax", LARGE)
     thread = threading.Thread(target=lambda: results.append(ext.meanwhile(image)))
@@ -1231,10 +1096,7 @@ def test_python_passes_no_streams_and_devices(ext):
     assert ext.device_copy.execution_memory_type == "cupy"
 
 
-def test_without_a_device_the_error_names_framework_reason_and_way_out(ext):
-    bridges.need("torch", "jax", "pyclesperanto")
-    import torch
-
+def test_without_a_device_the_error_names_framework_reason_and_way_out(torch, jax, cle, ext):
     if torch.cuda.is_available():
         pytest.skip("there is a device")
     for call, text in [
@@ -1249,7 +1111,6 @@ def test_without_a_device_the_error_names_framework_reason_and_way_out(ext):
 
 @pytest.mark.parametrize("framework", ["numpy", "torch"])
 def test_a_class_keeps_the_array_that_it_was_given(ext, framework):
-    bridges.need(framework)
     array = bridges.make(framework, np.arange(4, dtype="float32"))
     image = ext.Image(array)
     array[0] = 10
@@ -1287,8 +1148,7 @@ def test_a_framework_that_is_not_installed_is_named_first(ext):
         ext.device_copy(IMAGE)
 
 
-def test_the_ladder_starts_when_a_rust_function_runs_out_of_device_memory():
-    bridges.need("torch")
+def test_the_ladder_starts_when_a_rust_function_runs_out_of_device_memory(torch):
     tries = []
 
     @ab.torch(output_type="numpy")

@@ -14,7 +14,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::arraybridge.SharedImmutableMemo
 
 @pytest.mark.parametrize("framework", ("numpy", "torch", "jax", "tensorflow"))
 def test_a_method_takes_arrays_of_every_framework(ext, framework):
-    bridges.need(framework)
     image = np.array([[1, 2]], "uint8")
     result = ext.Scale(3.0).apply(bridges.make(framework, image), by=2)
     assert bridges.difference(framework, result, image * 6) is None
@@ -42,8 +41,7 @@ def test_the_instance_is_borrowed_while_a_method_runs(ext):
     assert scale.add_to(row, row.copy()) == 1
 
 
-def test_a_static_method_and_a_class_method_are_bound_as_in_python(ext):
-    bridges.need("torch")
+def test_a_static_method_and_a_class_method_are_bound_as_in_python(torch, ext):
     for owner in (ext.Scale, ext.Scale()):
         assert ab.detect_memory_type(owner.ones(3)) == "torch"
         assert owner.of(np.full(3, 5, "uint8")).factor == 5.0

@@ -93,7 +93,6 @@ def test_a_data_set_is_taken_apart(ext):
 
 @pytest.mark.parametrize("name", ("jax", "numpy"))
 def test_the_array_inside_stays_in_its_framework(ext, name):
-    bridges.need(name)
     inside = bridges.make(name, IMAGE.astype("float32"))
     collected = ab.trace()
     with collected:

@@ -8,30 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from watched import Watched
 
 zarr = pytest.importorskip("zarr", minversion="3")
 h5py = pytest.importorskip("h5py")
 
 many = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-
-
-class Watched:
-    """An array in a file that notes its reads and writes in one list with those of another one."""
-
-    def __init__(self, array, events):
-        self.array, self.events = array, events
-        self.shape, self.dtype = tuple(array.shape), array.dtype
-        for name in ("chunks", "shards"):
-            if getattr(array, name, None) is not None:
-                setattr(self, name, getattr(array, name))
-
-    def __getitem__(self, index):
-        self.events.append(("read", index))
-        return self.array[index]
-
-    def __setitem__(self, index, values):
-        self.events.append(("write", index))
-        self.array[index] = values
 
 
 def stored(kind, shape, dtype, chunks, shards):

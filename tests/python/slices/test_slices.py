@@ -37,7 +37,6 @@ quiet = settings(deadline=None, max_examples=80, suppress_health_check=list(Heal
 @pytest.mark.parametrize("source, target", bridges.pairs())
 @pytest.mark.parametrize("dtype", ("uint16", "float32"))
 def test_unstacked_slices_stack_to_the_same_stack(source, target, dtype):
-    bridges.need(source, target)
     image = STACK.astype(dtype)
     slices = ab.unstack_slices(bridges.make(source, image), target)
     assert isinstance(slices, list)
@@ -52,15 +51,6 @@ def test_slices_of_several_frameworks_become_one_stack(target):
     image = np.arange(len(FRAMEWORKS) * 12, dtype="int32").reshape(-1, 3, 4)
     slices = [bridges.make(name, image[index]) for index, name in enumerate(FRAMEWORKS)]
     assert bridges.difference(target, ab.stack_slices(slices, target), image) is None
-
-
-@pytest.mark.parametrize("target", ("numpy", "torch", "jax", "tensorflow"))
-def test_slices_of_several_dtypes_are_promoted_as_numpy_does(target):
-    bridges.need(target)
-    slices = [np.full((2, 3), 200, "uint8"), np.full((2, 3), -7, "int16")]
-    made = [bridges.make(target, slice) for slice in slices]
-    stacked = ab.stack_slices(made, target)
-    assert bridges.difference(target, stacked, np.stack(slices)) is None
 
 
 @pytest.mark.parametrize(("count", "side"), [(7, 1024), (64, 512), (9, 400)])
@@ -107,7 +97,6 @@ def test_parts_concatenate_to_the_same_array(data, shape, target, dtype):
 @pytest.mark.parametrize("axis", range(4))
 @pytest.mark.parametrize("target", ["numpy", "torch", "jax", "tensorflow"])
 def test_parts_of_another_dtype_concatenate_along_every_axis(target, axis):
-    bridges.need(target)
     array = np.arange(2 * 3 * 4 * 5, dtype="float32").reshape(2, 3, 4, 5)
     parts = [part(array, axis, 0, 1), part(array, axis, 1, array.shape[axis])]
     parts = [bridges.make(target, part) for part in (parts[0].astype("int16"), parts[1])]
@@ -115,18 +104,15 @@ def test_parts_of_another_dtype_concatenate_along_every_axis(target, axis):
 
 
 @pytest.mark.parametrize("axis", (0, 1, 2))
-def test_parts_of_a_framework_without_concatenation_go_through_the_host(axis):
-    bridges.need("pyclesperanto")
+def test_parts_of_a_framework_without_concatenation_go_through_the_host(cle, axis):
     image = np.arange(60, dtype="uint16").reshape(3, 4, 5)
     made = bridges.make("pyclesperanto", image)
     parts = [part(made, axis, 0, 1), part(made, axis, 1, image.shape[axis])]
     assert bridges.difference("pyclesperanto", concatenate(parts, axis), image) is None
 
 
-def test_a_part_whose_axes_the_framework_changed_is_made_on_the_host():
+def test_a_part_whose_axes_the_framework_changed_is_made_on_the_host(torch):
     """As pyclesperanto 0.21 does with an axis of length one."""
-    bridges.need("torch")
-    import torch
 
     image = np.arange(24, dtype="float32").reshape(2, 3, 4)
 
@@ -147,7 +133,6 @@ def test_a_part_that_is_the_whole_array_is_the_same_object():
 
 @pytest.mark.parametrize("framework", ("numpy", "torch"))
 def test_slices_are_views_if_the_framework_has_views(framework):
-    bridges.need(framework)
     image = bridges.make(framework, STACK.astype("float32"))
     second = ab.unstack_slices(image, framework)[1]
     assert bridges.address(framework, second) == bridges.address(framework, image) + 3 * 4 * 4
@@ -157,9 +142,8 @@ def test_slices_are_views_if_the_framework_has_views(framework):
 
 
 @pytest.mark.parametrize("dtype", ("int32", "uint32"))
-def test_slices_that_a_framework_would_round_are_made_on_the_host(dtype):
+def test_slices_that_a_framework_would_round_are_made_on_the_host(cle, dtype):
     """pyclesperanto's own slices go through float32."""
-    bridges.need("pyclesperanto")
     limits = np.iinfo(dtype)
     image = np.array([limits.max, 2**24 + 1, limits.min, 7] * 6, dtype).reshape(4, 2, 3)
     stack = bridges.make("pyclesperanto", image)
@@ -175,10 +159,7 @@ def test_slices_that_a_framework_would_round_are_made_on_the_host(dtype):
     assert bridges.difference("pyclesperanto", part(stack, 0, 1, 3), image[1:3]) is None
 
 
-def test_slices_of_an_immutable_array_share_its_memory_and_keep_it():
-    bridges.need("jax")
-    import jax
-
+def test_slices_of_an_immutable_array_share_its_memory_and_keep_it(jax):
     image = np.arange(3 * 16 * 16, dtype="float32").reshape(3, 16, 16)
     stack = jax.numpy.array(image)
     base = stack.unsafe_buffer_pointer()
@@ -191,9 +172,8 @@ def test_slices_of_an_immutable_array_share_its_memory_and_keep_it():
     del others
 
 
-def test_slices_stay_on_the_processor_on_which_their_stack_is():
+def test_slices_stay_on_the_processor_on_which_their_stack_is(jax):
     """A framework can divide the processor into several devices."""
-    bridges.need("jax")
     bridges.survives(
         """
         import jax, numpy as np, arraybridge as ab
@@ -208,10 +188,8 @@ def test_slices_stay_on_the_processor_on_which_their_stack_is():
     )
 
 
-def test_slices_that_need_a_gradient_can_be_written_to():
+def test_slices_that_need_a_gradient_can_be_written_to(torch):
     """torch refuses a write to slices that one operation has made."""
-    bridges.need("torch")
-    import torch
 
     leaf = torch.ones(3, 4, 5, requires_grad=True)
     stack = leaf * 1
@@ -222,10 +200,7 @@ def test_slices_that_need_a_gradient_can_be_written_to():
     assert (leaf.grad == 2).all() and (stack == 3).all()
 
 
-def test_results_that_are_computed_later_are_stacked_in_order():
-    bridges.need("jax")
-    import jax
-
+def test_results_that_are_computed_later_are_stacked_in_order(jax):
     image = np.arange(20 * 4 * 4, dtype="float32").reshape(20, 4, 4)
     doubled = ab.jax(slice_by_slice=True)(jax.jit(lambda x: (x * 2, x.sum())))
     stack, sums = doubled(jax.numpy.array(image))
@@ -258,10 +233,8 @@ def test_an_array_that_is_not_a_stack_is_an_error_that_names_the_shape(call, tex
 
 
 @pytest.mark.filterwarnings("ignore::arraybridge.NoAcceleratorWarning")
-def test_a_gpu_id_is_a_preference_where_there_is_no_accelerator():
-    bridges.need("torch")
+def test_a_gpu_id_is_a_preference_where_there_is_no_accelerator(torch):
     slices = [STACK[0].astype("float32")]
-    import torch
 
     if torch.cuda.device_count():
         with pytest.raises(ab.DeviceUnavailableError):
@@ -271,8 +244,7 @@ def test_a_gpu_id_is_a_preference_where_there_is_no_accelerator():
     assert ab.stack_slices([STACK[0]], "numpy", 0).shape == (1, 3, 4)
 
 
-def test_a_dtype_that_the_target_lacks_is_an_error():
-    bridges.need("pyclesperanto")
+def test_a_dtype_that_the_target_lacks_is_an_error(cle):
     with pytest.raises(ab.UnsupportedDtypeError, match="int64"):
         ab.stack_slices(STACK.astype("int64"), "pyclesperanto")
 
@@ -287,7 +259,6 @@ def test_masked_slices_do_not_lose_their_masks():
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_a_function_sees_each_slice_once_and_its_results_are_stacked(framework):
-    bridges.need(framework)
     image = STACK.astype("float32")
     seen = []
 
@@ -317,10 +288,7 @@ def test_results_that_are_not_arrays_become_a_list():
     assert ab.process_slices(STACK, lambda s: float(s.mean())) == [5.5, 17.5]
 
 
-def test_results_may_have_another_shape_and_framework():
-    bridges.need("torch")
-    import torch
-
+def test_results_may_have_another_shape_and_framework(torch):
     done = ab.process_slices(STACK, lambda s: s.max(axis=0))
     np.testing.assert_array_equal(done, STACK.max(axis=1))
     done = ab.process_slices(STACK, lambda s: torch.tensor(s).T)
@@ -344,10 +312,7 @@ def test_an_exception_of_the_function_is_raised():
     lambda stack, function: ab.process_slices(stack, function),
     lambda stack, function: ab.torch(function)(stack, slice_by_slice=True),
 ))  # fmt: skip
-def test_an_interrupt_ends_the_calls_of_a_function_without_python_frames(call):
-    bridges.need("torch")
-    import torch
-
+def test_an_interrupt_ends_the_calls_of_a_function_without_python_frames(torch, call):
     # The function sends the signal that it gets as a tensor of one element. There is no signal -1.
     stack = torch.tensor([int(signal.SIGINT), -1]).reshape(2, 1, 1)
     with pytest.raises(KeyboardInterrupt):
@@ -396,9 +361,8 @@ def test_slices_that_are_numbers_are_checked():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "uint8", "int32"])
-def test_slices_of_one_element_are_arrays(dtype):
+def test_slices_of_one_element_are_arrays(cle, dtype):
     """pyclesperanto makes a number of a slice of one element."""
-    bridges.need("pyclesperanto")
     image = np.array([3, 5], dtype).reshape(2, 1, 1)
     stack = bridges.make("pyclesperanto", image)
     found = ab.unstack_slices(stack, "pyclesperanto")
@@ -410,10 +374,8 @@ def test_slices_of_one_element_are_arrays(dtype):
     assert bridges.difference("pyclesperanto", again, image) is None
 
 
-def test_an_interrupt_ends_unstacking_of_many_slices(monkeypatch):
+def test_an_interrupt_ends_unstacking_of_many_slices(torch, monkeypatch):
     """An array of the framework's own class is not asked for interrupts before each slice."""
-    bridges.need("torch")
-    import torch
 
     answers = []
     send = ctypes.pythonapi["PyErr_SetInterruptEx"]
@@ -430,31 +392,19 @@ def test_an_interrupt_ends_unstacking_of_many_slices(monkeypatch):
         ab.unstack_slices(stack, "torch")
 
 
-def test_slices_of_a_trace_stay_in_the_trace():
-    bridges.need("jax", "tensorflow", "torch")
-    import jax
-    import tensorflow as tf
-    import torch
-
+def test_slices_of_a_trace_stay_in_the_trace(jax, tf, torch):
     image = STACK.astype("float32")
 
     def double(x):
         return ab.process_slices(x, lambda s: s * 2)
 
-    assert (np.asarray(jax.jit(double)(image_of("jax", image))) == image * 2).all()
-    assert (tf.function(double)(image_of("tensorflow", image)).numpy() == image * 2).all()
+    assert (np.asarray(jax.jit(double)(bridges.make("jax", image))) == image * 2).all()
+    assert (tf.function(double)(bridges.make("tensorflow", image)).numpy() == image * 2).all()
     many = torch.vmap(double)(torch.from_numpy(np.stack([image, image + 1])))
     assert (many.numpy() == np.stack([image, image + 1]) * 2).all()
 
 
-image_of = bridges.make
-
-
-def test_gradients_pass_through_a_stack():
-    bridges.need("torch", "tensorflow")
-    import tensorflow as tf
-    import torch
-
+def test_gradients_pass_through_a_stack(torch, tf):
     x = torch.ones(2, 3, 4, requires_grad=True)
     ab.process_slices(x, lambda s: s * 3).sum().backward()
     assert (x.grad == 3).all()
@@ -467,16 +417,16 @@ def test_gradients_pass_through_a_stack():
     assert (tape.gradient(y, v).numpy() == 3).all()
 
 
-def test_a_framework_makes_all_slices_at_once_where_its_table_says_how(monkeypatch):
-    bridges.need("tensorflow")
-    import tensorflow as tf
+@pytest.fixture
+def unpack(tf, monkeypatch):
+    """Replace the operation that makes all slices at once."""
+    return lambda operation: monkeypatch.setattr(
+        tf.raw_ops, "Unpack", lambda value, num, axis: operation(value)
+    )
 
+
+def test_a_framework_makes_all_slices_at_once_where_its_table_says_how(tf, unpack):
     calls, unstack = [], tf.unstack
-
-    def unpack(operation):
-        replaced = lambda value, num, axis: operation(value)  # noqa: E731
-        monkeypatch.setattr(tf.raw_ops, "Unpack", replaced)
-
     unpack(lambda data: calls.append(data.dtype) or unstack(data))
     x = np.arange(24).reshape(2, 3, 4)
     for dtype in ("float32", "uint16"):
@@ -499,16 +449,8 @@ def test_a_framework_makes_all_slices_at_once_where_its_table_says_how(monkeypat
         ab.unstack_slices(tf.constant(x.astype("float32")), "tensorflow", 0)
 
 
-def test_slices_that_are_recorded_are_made_in_groups_where_the_table_says_how(monkeypatch):
-    bridges.need("tensorflow")
-    import tensorflow as tf
-
+def test_slices_that_are_recorded_are_made_in_groups_where_the_table_says_how(tf, unpack):
     calls, unstack = [], tf.unstack
-
-    def unpack(operation):
-        replaced = lambda value, num, axis: operation(value)  # noqa: E731
-        monkeypatch.setattr(tf.raw_ops, "Unpack", replaced)
-
     unpack(lambda data: calls.append(len(data)) or unstack(data))
     declared = ab.tensorflow(lambda s: s * 3)
 
@@ -553,8 +495,7 @@ STACKS = ("numpy", "torch", "jax", "tensorflow", "pyclesperanto")
 def sliced(name, function, lead, **options):
     """The result for the whole stack, and that of the calls for its slices."""
     declared = getattr(ab, name)(output_type="numpy", **options)(function)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         result = declared(lead, slice_by_slice=True)
     return result, [str(w.message) for w in caught if w.category is not ab.NarrowedDtypeWarning]
 
@@ -562,7 +503,6 @@ def sliced(name, function, lead, **options):
 @pytest.mark.parametrize("name", STACKS)
 @pytest.mark.parametrize("scaling", ("clamp", "unit", "stretch"))
 def test_slices_that_are_cast_one_by_one_have_the_values_of_the_whole_stack(name, scaling):
-    bridges.need(name)
     lead = np.linspace(0, 255, 60).astype("uint8").reshape(3, 4, 5)
     policy = {"scaling": scaling, "dtype_conversion": "preserve"}
     expected = ab.finish_dtype((lead / np.float32(128)).astype("float32"), lead, **policy)
@@ -582,8 +522,7 @@ def test_the_warnings_count_the_values_of_all_slices(factor, found):
         return slice * np.float64(factor)
 
     image.__qualname__ = "uint8 image"
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         ab.numpy(image)(lead)
     _, messages = sliced("numpy", image, lead)
     assert messages == [str(w.message) for w in caught] and len(messages) == 1
@@ -614,10 +553,7 @@ def test_a_complex_slice_after_others_were_cast_is_an_error():
         sliced("numpy", lambda s: next(slices), lead)
 
 
-def test_a_slice_that_needs_a_gradient_keeps_it_after_others_that_do_not():
-    bridges.need("torch")
-    import torch
-
+def test_a_slice_that_needs_a_gradient_keeps_it_after_others_that_do_not(torch):
     x = torch.ones(3, 2, 2)
     w = torch.tensor(2.0, requires_grad=True)
     factors = iter([torch.tensor(3.0), w, w])
@@ -762,10 +698,7 @@ def torch_slices(dtypes, requires_grad=False):
 
 @needs_exchange
 @pytest.mark.parametrize("dtype", ("float32", "complex64", "uint8", "uint16", "bool"))
-def test_torch_stacks_its_own_slices_up_to_a_size(dtype, monkeypatch):
-    bridges.need("torch")
-    import torch
-
+def test_torch_stacks_its_own_slices_up_to_a_size(torch, dtype, monkeypatch):
     counter = Counter(monkeypatch, vars(torch), "stack")
     slices = torch_slices([dtype] * 3)
     stacked = ab.stack_slices(slices, "torch")
@@ -784,19 +717,20 @@ def test_torch_stacks_its_own_slices_up_to_a_size(dtype, monkeypatch):
 
 
 @pytest.mark.parametrize("dtypes", (
-    ("float32", "int64"), ("int64", "float32"), ("uint8", "float32"), ("uint8", "int8"),
+    ("float32", "int64"), ("int64", "float32"), ("uint8", "float32"), ("uint8", "int16"),
 ))  # fmt: skip
-def test_slices_of_several_dtypes_are_not_promoted_as_torch_does(dtypes):
-    bridges.need("torch")
-    slices = torch_slices(dtypes)
-    expected = np.stack([s.numpy() for s in slices])
-    assert bridges.difference("torch", ab.stack_slices(slices, "torch"), expected) is None
+@pytest.mark.parametrize("target", ("numpy", "torch", "jax", "tensorflow"))
+def test_slices_of_several_dtypes_are_promoted_as_numpy_does(target, dtypes):
+    """torch promotes a float32 and an int64 to float32."""
+    slices = [
+        np.full((2, 3), value).astype(dtype) for value, dtype in zip((200, -7), dtypes, strict=True)
+    ]
+    with bridges.x64(True):
+        stacked = ab.stack_slices([bridges.make(target, slice) for slice in slices], target)
+        assert bridges.difference(target, stacked, np.stack(slices)) is None
 
 
-def test_slices_whose_values_are_not_those_in_memory_have_their_values_in_the_stack():
-    bridges.need("torch")
-    import torch
-
+def test_slices_whose_values_are_not_those_in_memory_have_their_values_in_the_stack(torch):
     both = torch.complex(torch.ones(2, 3), torch.full((2, 3), 2.0)).conj()
     assert both.imag.is_neg() and both.is_conj()
     for slices in ([both.imag, both.imag], [both.real, both.imag], [both, both]):
@@ -806,8 +740,7 @@ def test_slices_whose_values_are_not_those_in_memory_have_their_values_in_the_st
         assert bridges.difference("torch", stacked, stacked.resolve_neg().numpy()) is None
 
 
-def test_one_slice_that_needs_a_gradient_keeps_it_in_the_stack():
-    bridges.need("torch")
+def test_one_slice_that_needs_a_gradient_keeps_it_in_the_stack(torch):
     (plain,), (leaf,) = torch_slices(["float32"]), torch_slices(["float32"], requires_grad=True)
     for slices in ([plain, leaf], [leaf, plain]):
         leaf.grad = None
@@ -815,10 +748,7 @@ def test_one_slice_that_needs_a_gradient_keeps_it_in_the_stack():
         assert (leaf.grad == 1).all()
 
 
-def test_slices_that_torch_could_stack_otherwise_are_what_they_were():
-    bridges.need("torch")
-    import torch
-
+def test_slices_that_torch_could_stack_otherwise_are_what_they_were(torch):
     class Labelled(torch.Tensor):
         pass
 
@@ -834,11 +764,9 @@ def test_slices_that_torch_could_stack_otherwise_are_what_they_were():
             ab.stack_slices([torch.ones(2, 3), torch.ones(shape)], "torch")
 
 
-def test_slices_without_memory_are_an_error():
+def test_slices_without_memory_are_an_error(torch):
     """torch would read memory that is gone."""
-    bridges.need("torch")
-    bridges.survives(
-        """
+    bridges.survives("""
         import pytest, torch, arraybridge as ab
         for dtype in (torch.float32, torch.int32):
             gone = torch.ones(2, 3, dtype=dtype)
@@ -846,14 +774,11 @@ def test_slices_without_memory_are_an_error():
             for slices in ([gone, gone], [torch.ones(2, 3, dtype=dtype), gone]):
                 with pytest.raises(ab.UnsupportedArrayError, match="without storage"):
                     ab.stack_slices(slices, "torch")
-        """
-    )
+    """)
 
 
 @pytest.mark.parametrize("name", (pytest.param("torch", marks=needs_exchange), "tensorflow"))
 def test_a_stack_that_the_framework_refuses_is_made_in_another_way(name, monkeypatch):
-    bridges.need(name)
-
     def refuse(*arguments, **options):
         raise errors.pop(0)
 
@@ -878,10 +803,8 @@ def test_a_stack_that_the_framework_refuses_is_made_in_another_way(name, monkeyp
             ab.stack_slices(slices, name)
 
 
-def test_tensorflow_joins_its_own_large_arrays(monkeypatch):
+def test_tensorflow_joins_its_own_large_arrays(tf, monkeypatch):
     """They are in the caches of several cores, and its allocator keeps the memory of large ones."""
-    bridges.need("tensorflow")
-    import tensorflow as tf
 
     calls, pack, concat = [], tf.raw_ops.Pack, tf.concat
     monkeypatch.setattr(
@@ -914,8 +837,7 @@ def test_tensorflow_joins_its_own_large_arrays(monkeypatch):
         calls.clear()
 
 
-def test_slices_of_another_framework_are_not_converted_one_by_one():
-    bridges.need("torch", "jax")
+def test_slices_of_another_framework_are_not_converted_one_by_one(torch, jax):
     slices = [bridges.make("jax", s) for s in STACK.astype("float32")]
     with ab.trace() as records:
         ab.stack_slices(slices, "torch")
@@ -932,8 +854,7 @@ def test_slices_of_another_framework_are_not_converted_one_by_one():
         "1 / 0": [1, 1],
     }.items(),
 )
-def test_torch_copies_its_results_itself_if_it_does(copy, calls):
-    bridges.need("torch")
+def test_torch_copies_its_results_itself_if_it_does(torch, copy, calls):
     code = """
         import sys
         import arraybridge as ab, torch
@@ -972,10 +893,7 @@ def test_torch_copies_its_results_itself_if_it_does(copy, calls):
     ],
 )
 @pytest.mark.parametrize("mode", ["no_grad", "inference_mode", "enable_grad"])
-def test_rows_that_torch_copies_are_those_of_a_stack(function, mode):
-    bridges.need("torch")
-    import torch
-
+def test_rows_that_torch_copies_are_those_of_a_stack(torch, function, mode):
     buffer = torch.empty(256, 256)
     function = eval(function, {"torch": torch, "buffer": buffer})
     stack = torch.arange(3 * 256 * 256).reshape(3, 256, 256).float()
@@ -987,12 +905,15 @@ def test_rows_that_torch_copies_are_those_of_a_stack(function, mode):
         result[0, 0] = 0
 
 
-def test_rows_of_another_dtype_or_few_elements_are_not_left_to_torch(monkeypatch):
-    bridges.need("torch")
-    import torch
-
+@pytest.fixture
+def copies(torch, monkeypatch):
+    """The calls of torch's own copy."""
     calls, real = [], torch.Tensor.copy_
     monkeypatch.setattr(torch.Tensor, "copy_", lambda *args: calls.append(1) or real(*args))
+    return calls
+
+
+def test_rows_of_another_dtype_or_few_elements_are_not_left_to_torch(torch, copies):
     stack = torch.arange(3 * 256 * 256).reshape(3, 256, 256) % 250
     stack = stack.to(torch.uint8)
     with pytest.warns(ab.ClippedValuesWarning):
@@ -1001,36 +922,25 @@ def test_rows_of_another_dtype_or_few_elements_are_not_left_to_torch(monkeypatch
     small = torch.rand(3, 128, 255)
     doubled = ab.torch(lambda x: x * 2)(small, slice_by_slice=True)
     assert torch.equal(doubled, small * 2)
-    assert not calls
+    assert not copies
 
 
-def test_results_that_were_copied_to_be_read_are_not_copied_by_torch(monkeypatch):
-    bridges.need("torch")
-    import torch
-
-    calls, real = [], torch.Tensor.copy_
-    monkeypatch.setattr(torch.Tensor, "copy_", lambda *args: calls.append(1) or real(*args))
+def test_results_that_were_copied_to_be_read_are_not_copied_by_torch(torch, copies):
     stack = torch.rand(3, 256, 256)
     # The memory of the tensors that the function returns has the values with the other sign.
     negative = ab.torch(lambda x: torch.complex(x, x).conj().imag)
     assert torch.equal(negative(stack, slice_by_slice=True), -stack)
-    assert not calls
+    assert not copies
 
 
-def test_results_with_a_gradient_keep_it_whoever_copies_the_others():
-    bridges.need("torch")
-    import torch
-
+def test_results_with_a_gradient_keep_it_whoever_copies_the_others(torch):
     stack = torch.rand(3, 256, 256, requires_grad=True)
     result = ab.torch(lambda x: x * 2)(stack, slice_by_slice=True)
     result.sum().backward()
     assert torch.equal(stack.grad, torch.full_like(stack, 2))
 
 
-def test_results_of_a_class_of_the_user_s_are_not_copied_by_torch():
-    bridges.need("torch")
-    import torch
-
+def test_results_of_a_class_of_the_user_s_are_not_copied_by_torch(torch):
     asked = []
 
     class Own(torch.Tensor):
@@ -1047,11 +957,9 @@ def test_results_of_a_class_of_the_user_s_are_not_copied_by_torch():
 
 
 @pytest.mark.parametrize("framework", ["torch", "tensorflow"])
-def test_arrays_of_several_dtypes_are_promoted_as_by_numpy_also_where_they_are_recorded(framework):
-    bridges.need("torch", "tensorflow")
-    import tensorflow as tf
-    import torch
-
+def test_arrays_of_several_dtypes_are_promoted_as_by_numpy_also_where_they_are_recorded(
+    torch, tf, framework
+):
     number = 2**25 + 2  # float32 has no such number.
     floats, integers = np.ones((2, 2), "float32"), np.full((2, 2), number)
     functions = {
@@ -1077,11 +985,7 @@ def test_arrays_of_several_dtypes_are_promoted_as_by_numpy_also_where_they_are_r
             assert (tape.gradient(total, leaf).numpy() == 2).all()
 
 
-def test_traced_arrays_are_promoted_as_others():
-    bridges.need("jax")
-    import jax
-    import jax.numpy as jnp
-
+def test_traced_arrays_are_promoted_as_others(jax, jnp):
     def join(x, y):
         return ab.stack_slices([x, y], "jax")
 
@@ -1142,8 +1046,7 @@ def test_one_array_is_concatenated_as_several_are():
     ],
 )
 def test_memory_that_runs_out_for_many_slices_is_an_error(call):
-    bridges.survives(
-        f"""
+    bridges.survives(f"""
         import itertools, resource
         import numpy as np
         import arraybridge as ab
@@ -1161,14 +1064,10 @@ def test_memory_that_runs_out_for_many_slices_is_an_error(call):
                 pass
             else:
                 raise SystemExit("there was memory")
-        """
-    )
+    """)
 
 
-def test_a_trace_that_knows_the_number_of_slices_alone_has_slices():
-    bridges.need("tensorflow")
-    import tensorflow as tf
-
+def test_a_trace_that_knows_the_number_of_slices_alone_has_slices(tf):
     declared = ab.tensorflow(lambda image: image + 1)
     for signature in ([2, None, None], [2, 3, None]):
         spec = tf.TensorSpec(signature, tf.uint8)
@@ -1183,7 +1082,6 @@ def test_a_trace_that_knows_the_number_of_slices_alone_has_slices():
 @pytest.mark.parametrize("framework", ["numpy", "torch"])
 @pytest.mark.parametrize("way", ["slice_by_slice", "tiles", "process_slices"])
 def test_out_has_no_memory_that_is_read_after_it_was_written(way, framework):
-    bridges.need(framework)
     calls = {
         "slice_by_slice": ab.numpy(lambda x: x + 1, slice_by_slice=True),
         "tiles": ab.numpy(lambda x: x + 1, tiles=(2, 2)),
@@ -1201,20 +1099,14 @@ def test_out_has_no_memory_that_is_read_after_it_was_written(way, framework):
         (stack[:, :4], stack[:, 2:]),
     ]:
         with pytest.raises(ValueError, match="out shares memory with an array that is cut"):
-            call(
-                same(source),
-                out=same(out),
-            )
+            call(same(source), out=same(out))
         np.testing.assert_array_equal(stack, before)
     with pytest.raises(ValueError, match="out shares memory"):
         call(stack[::-1], out=stack)
     # The same memory, and memory in between.
     call(same(stack), out=same(stack))
     np.testing.assert_array_equal(stack, before + 1)
-    call(
-        same(stack[::2]),
-        out=same(stack[1::2]),
-    )
+    call(same(stack[::2]), out=same(stack[1::2]))
     np.testing.assert_array_equal(stack[1::2], before[::2] + 2)
 
 

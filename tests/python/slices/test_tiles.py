@@ -6,7 +6,7 @@ import signal
 import threading
 from pathlib import Path
 
-import arraybridge
+import arraybridge as ab
 import bridges
 import cloudpickle
 import ml_dtypes
@@ -39,7 +39,7 @@ def largest(array):
 @settings(max_examples=100, deadline=None)
 def test_tiles_with_a_halo_give_what_the_whole_image_gives(shape, lengths, halo, workers):
     data = image(*shape)
-    tiled = arraybridge.numpy(largest, tiles=tuple(lengths), halo=halo, workers=workers)
+    tiled = ab.numpy(largest, tiles=tuple(lengths), halo=halo, workers=workers)
     np.testing.assert_array_equal(tiled(data), largest(data) if data.size else data)
 
 
@@ -52,21 +52,20 @@ def test_lengths_beyond_an_axis_stand_for_the_whole_axis():
             shapes.append(tile.shape)
             return largest(tile)
 
-        tiled = arraybridge.numpy(seen, tiles=(long, 10), halo=(0, long))
+        tiled = ab.numpy(seen, tiles=(long, 10), halo=(0, long))
         np.testing.assert_array_equal(tiled(data), largest(data))
         assert set(shapes) == {data.shape}
 
 
 def test_without_its_halo_a_filter_sees_the_edge_of_each_tile():
     data = image()
-    assert (arraybridge.numpy(largest, tiles=(10, 10))(data) != largest(data)).any()
-    assert (arraybridge.numpy(largest, tiles=(10, 10), halo=1)(data) != largest(data)).any()
+    assert (ab.numpy(largest, tiles=(10, 10))(data) != largest(data)).any()
+    assert (ab.numpy(largest, tiles=(10, 10), halo=1)(data) != largest(data)).any()
 
 
 @pytest.mark.parametrize("source", bridges.CPU_FRAMEWORKS)
 @pytest.mark.parametrize("name", bridges.CPU_FRAMEWORKS)
 def test_each_framework_gets_tiles_of_its_own(source, name):
-    bridges.need(source, name)
     shapes, classes = [], set()
 
     def double(tile):
@@ -78,7 +77,7 @@ def test_each_framework_gets_tiles_of_its_own(source, name):
     data = image(6, 7)
     np.testing.assert_array_equal(tiled(bridges.make(source, data)), data + data)
     assert shapes == [(5, 5), (5, 4), (3, 5), (3, 4)] and len(classes) == 1
-    assert arraybridge.detect_memory_type(bridges.make(name, data)) == name
+    assert ab.detect_memory_type(bridges.make(name, data)) == name
 
 
 def test_an_axis_can_be_left_whole():
@@ -89,7 +88,7 @@ def test_an_axis_can_be_left_whole():
         return tile.mean(axis=2)
 
     data = image(6, 8, 3)
-    tiled = arraybridge.numpy(gray, tiles=(4, 4, None), **NATIVE)
+    tiled = ab.numpy(gray, tiles=(4, 4, None), **NATIVE)
     np.testing.assert_array_equal(tiled(data), data.mean(axis=2))
     assert shapes == [(4, 4, 3), (4, 4, 3), (2, 4, 3), (2, 4, 3)]
 
@@ -102,10 +101,10 @@ def test_tiles_are_of_the_last_axes_and_slices_are_cut_too():
         return tile + 1
 
     stack = image(3, 6, 5)
-    np.testing.assert_array_equal(arraybridge.numpy(same, tiles=(4, 5))(stack), stack + 1)
+    np.testing.assert_array_equal(ab.numpy(same, tiles=(4, 5))(stack), stack + 1)
     assert shapes == [(3, 4, 5), (3, 2, 5)]
     shapes.clear()
-    tiled = arraybridge.numpy(same, tiles=(4, 5), slice_by_slice=True)
+    tiled = ab.numpy(same, tiles=(4, 5), slice_by_slice=True)
     np.testing.assert_array_equal(tiled(stack), stack + 1)
     assert shapes == [(4, 5), (2, 5)] * 3
 
@@ -116,7 +115,7 @@ def test_arrays_named_by_sliced_are_cut_with_the_first():
         return np.where(mask, tile * by[0], 0)
 
     data, mask, by = image(), image() > 90, np.array([3, 1], "float32")
-    tiled = arraybridge.numpy(masked, tiles=(16, 16), halo=3, sliced="mask")
+    tiled = ab.numpy(masked, tiles=(16, 16), halo=3, sliced="mask")
     np.testing.assert_array_equal(tiled(data, mask, by), masked(data, mask, by))
     np.testing.assert_array_equal(tiled(data, by=by, mask=mask), masked(data, mask, by))
     with pytest.raises(ValueError, match=r"\[50, 37\] and \[50, 36\]"):
@@ -131,15 +130,15 @@ def test_the_result_gets_the_dtype_of_the_image_once(workers):
         calls.append(None)
         return tile / 2
 
-    tiled = arraybridge.numpy(half, tiles=(16, 16), workers=workers)
+    tiled = ab.numpy(half, tiles=(16, 16), workers=workers)
     data = image(dtype="uint16")
-    with pytest.warns(arraybridge.FractionsLostWarning) as warned:
+    with pytest.warns(ab.FractionsLostWarning) as warned:
         result = tiled(data)
     assert len(warned) == 1 and f"{int((data % 2).sum())} values" in str(warned[0].message)
     assert result.dtype == np.uint16 and len(calls) == 12
     np.testing.assert_array_equal(result, np.rint(data / 2))
-    stretched = arraybridge.numpy(half, tiles=(16, 16), workers=workers, scaling="stretch")
-    whole = arraybridge.numpy(half, scaling="stretch")
+    stretched = ab.numpy(half, tiles=(16, 16), workers=workers, scaling="stretch")
+    whole = ab.numpy(half, scaling="stretch")
     np.testing.assert_array_equal(stretched(data), whole(data))
 
 
@@ -149,11 +148,11 @@ def test_tuples_are_put_together_element_by_element():
 
     data = image()
     each = ("concatenate", ("concatenate", "sum"), "max")
-    mask, (double, total), top = arraybridge.numpy(both, tiles=(16, 16), halo=0, join=each)(data)
+    mask, (double, total), top = ab.numpy(both, tiles=(16, 16), halo=0, join=each)(data)
     np.testing.assert_array_equal(mask, data > 90)
     np.testing.assert_array_equal(double, data * 2)
     assert (total, top) == (data.sum(), data.max())
-    listed = arraybridge.numpy(lambda tile: tile.sum(), tiles=(25, 37), join=list)(data)
+    listed = ab.numpy(lambda tile: tile.sum(), tiles=(25, 37), join=list)(data)
     assert listed == [data[:25].sum(), data[25:].sum()]
 
 
@@ -172,13 +171,11 @@ def test_tuples_are_put_together_element_by_element():
 )
 def test_a_result_that_has_no_place_is_an_error(function, message):
     with pytest.raises(ValueError, match=message):
-        arraybridge.numpy(function, tiles=(18, 18), halo=2)(image())
+        ab.numpy(function, tiles=(18, 18), halo=2)(image())
 
 
 @pytest.mark.parametrize("name", ["numpy", "torch"])
 def test_writing_to_a_tile_with_a_halo_changes_no_other_tile(name):
-    bridges.need(name)
-
     def add(tile):
         tile += 1
         return tile
@@ -195,14 +192,14 @@ def test_tiles_without_a_halo_can_be_written_to():
         tile[...] = 0
 
     data = image()
-    assert arraybridge.numpy(clear, tiles=(16, 16))(data) is None
+    assert ab.numpy(clear, tiles=(16, 16))(data) is None
     assert not data.any()
 
 
 def test_one_buffer_for_all_results_is_copied_in_time():
     buffer = np.empty((10, 37), "float32")
     data = image()
-    tiled = arraybridge.numpy(lambda tile: np.add(tile, 1, out=buffer), tiles=(10, 37))
+    tiled = ab.numpy(lambda tile: np.add(tile, 1, out=buffer), tiles=(10, 37))
     np.testing.assert_array_equal(tiled(data), data + 1)
 
 
@@ -217,33 +214,28 @@ def test_workers_call_at_the_same_time_and_in_the_context_of_the_call():
 
     data = image(30, 10)
     before = threading.active_count()
-    tiled = arraybridge.numpy(double, tiles=(10, 10), workers=3)
-    with arraybridge.trace() as records:
+    tiled = ab.numpy(double, tiles=(10, 10), workers=3)
+    with ab.trace() as records:
         np.testing.assert_array_equal(tiled(data), data * 2)
     assert len(threads) == 3 and threading.main_thread() not in threads
     assert threading.active_count() == before
     assert [record.how for record in records] == ["concatenate"]
-    torched = arraybridge.torch(lambda tile: tile * 2, tiles=(10, 10), workers=3)
-    with arraybridge.trace() as records:
+    torched = ab.torch(lambda tile: tile * 2, tiles=(10, 10), workers=3)
+    with ab.trace() as records:
         torched(data)
     assert len([record for record in records if record.target == "torch"]) >= 3
 
 
-def test_what_a_thread_traces_or_records_is_worked_on_in_that_thread():
-    bridges.need("jax", "tensorflow")
-    import jax
-    import jax.numpy as jnp
-    import tensorflow as tf
-
+def test_what_a_thread_traces_or_records_is_worked_on_in_that_thread(jax, tf, jnp):
     def square(tile):
         return tile * tile
 
-    traced = arraybridge.jax(square, tiles=(1, 1), workers=2)
+    traced = ab.jax(square, tiles=(1, 1), workers=2)
     twos = jnp.full((2, 2), 2.0)
     np.testing.assert_array_equal(jax.jit(traced)(twos), 4)
     np.testing.assert_array_equal(jax.grad(lambda x: traced(x).sum())(twos), 4)
 
-    recorded = arraybridge.tensorflow(square, tiles=(1, 1), workers=2)
+    recorded = ab.tensorflow(square, tiles=(1, 1), workers=2)
     x = tf.fill((2, 2), 2.0)
     with tf.GradientTape() as tape:
         tape.watch(x)
@@ -252,53 +244,44 @@ def test_what_a_thread_traces_or_records_is_worked_on_in_that_thread():
     np.testing.assert_array_equal(tf.function(recorded)(x), 4)
     # A tape may record the function's own variables as well.
     weight = tf.Variable(3.0)
-    weighted = arraybridge.tensorflow(lambda tile: tile * weight, tiles=(1, 1), workers=2)
+    weighted = ab.tensorflow(lambda tile: tile * weight, tiles=(1, 1), workers=2)
     with tf.GradientTape() as tape:
         result = weighted(x)
     assert tape.gradient(result, weight) == 8
 
 
-def test_threads_work_on_what_nobody_records():
-    bridges.need("tensorflow")
-    import tensorflow as tf
-
+def test_threads_work_on_what_nobody_records(tf):
     threads = set()
 
     def square(tile):
         threads.add(threading.current_thread())
         return tile * tile
 
-    squared = arraybridge.tensorflow(square, tiles=(1, 1), workers=2)
+    squared = ab.tensorflow(square, tiles=(1, 1), workers=2)
     np.testing.assert_array_equal(squared(tf.fill((4, 4), 2.0)), 4)
     assert threads and threading.current_thread() not in threads
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_tiles_take_part_in_transformations_of_captured_arrays(workers):
-    bridges.need("torch", "jax", "tensorflow")
-    import jax
-    import jax.numpy as jnp
-    import tensorflow as tf
-    import torch
-
+def test_tiles_take_part_in_transformations_of_captured_arrays(torch, jax, tf, jnp, workers):
     def tiled(declare, image):
         function = lambda w: declare(lambda tile: tile * w, tiles=(2, 2), workers=workers)(image)  # noqa: E731
         return function
 
     x = torch.rand(4, 4)
-    weighted = tiled(arraybridge.torch, x)
+    weighted = tiled(ab.torch, x)
     gradient = torch.func.grad(lambda w: weighted(w).sum())(torch.tensor(2.0))
     assert torch.allclose(gradient, x.sum())
-    square = arraybridge.torch(lambda tile: tile * tile, tiles=(2, 2), workers=workers)
+    square = ab.torch(lambda tile: tile * tile, tiles=(2, 2), workers=workers)
     assert torch.equal(torch.func.grad(lambda x: square(x).sum())(x), 2 * x)
     both = torch.vmap(weighted)(torch.tensor([1.0, 2.0]))
     assert torch.equal(both, torch.stack([x, 2 * x]))
 
-    weighted = tiled(arraybridge.jax, jnp.ones((4, 4)))
+    weighted = tiled(ab.jax, jnp.ones((4, 4)))
     assert jax.grad(lambda w: weighted(w).sum())(2.0) == 16
     assert (jax.jit(weighted)(2.0) == 2).all()
 
-    weighted = tiled(arraybridge.tensorflow, tf.ones((4, 4)))
+    weighted = tiled(ab.tensorflow, tf.ones((4, 4)))
     assert (tf.function(weighted)(tf.constant(2.0)).numpy() == 2).all()
 
 
@@ -315,16 +298,15 @@ def test_an_error_of_one_tile_ends_the_call(workers, error):
 
     before = threading.active_count()
     with pytest.raises(error, match="the fourth"):
-        arraybridge.numpy(fails, tiles=(1, 1), workers=workers)(image())
+        ab.numpy(fails, tiles=(1, 1), workers=workers)(image())
     assert threading.active_count() == before and len(calls) < 50
 
 
-def test_an_interrupt_ends_the_tiles_of_a_function_without_python_frames():
-    torch = pytest.importorskip("torch")
+def test_an_interrupt_ends_the_tiles_of_a_function_without_python_frames(torch):
     # The function sends the signal that it gets as a tile. There is no signal -1.
     data = torch.tensor([[int(signal.SIGINT)], [-1]])
     with pytest.raises(KeyboardInterrupt):
-        arraybridge.torch(_thread.interrupt_main, tiles=(1, 1))(data)
+        ab.torch(_thread.interrupt_main, tiles=(1, 1))(data)
 
 
 def test_each_tile_has_a_ladder_of_its_own():
@@ -337,86 +319,59 @@ def test_each_tile_has_a_ladder_of_its_own():
         return tile + 1
 
     data = image()
-    tiled = arraybridge.numpy(needs_little, tiles=(16, 37), split_axis=0, on_oom="split")
+    tiled = ab.numpy(needs_little, tiles=(16, 37), split_axis=0, on_oom="split")
     np.testing.assert_array_equal(tiled(data), data + 1)
     assert sum(lengths) == 50 and max(lengths) <= 8
 
 
-def test_gradients_pass_through_tiles():
-    torch = pytest.importorskip("torch")
+def test_gradients_pass_through_tiles(torch):
     data = torch.ones(20, 20, requires_grad=True)
-    tiled = arraybridge.torch(lambda tile: tile**2, tiles=(8, 8), halo=2)
+    tiled = ab.torch(lambda tile: tile**2, tiles=(8, 8), halo=2)
     result = tiled(data)
     result.sum().backward()
     np.testing.assert_array_equal(data.grad, np.full((20, 20), 2.0))
 
 
-def test_tiles_can_be_traced():
-    jax = pytest.importorskip("jax")
-    tiled = arraybridge.jax(lambda tile: tile * 2, tiles=(8, 8), halo=2)
+def test_tiles_can_be_traced(jax):
+    tiled = ab.jax(lambda tile: tile * 2, tiles=(8, 8), halo=2)
     data = image()
     np.testing.assert_array_equal(jax.jit(tiled)(data), data * 2)
 
 
 def test_dtypes_beyond_numpy_have_tiles():
     data = image().astype(ml_dtypes.bfloat16)
-    tiled = arraybridge.numpy(lambda tile: tile[...], tiles=(16, 16), halo=1)
+    tiled = ab.numpy(lambda tile: tile[...], tiles=(16, 16), halo=1)
     np.testing.assert_array_equal(tiled(data), data)
 
 
-def test_the_options_are_checked_where_they_are_written():
-    def same(tile):
-        return tile
-
-    wrong = [
-        (TypeError, {"tiles": 512}),
-        (TypeError, {"tiles": (5.0,)}),
-        (TypeError, {"tiles": (True,)}),
-        (TypeError, {"tiles": "ab"}),
-        (ValueError, {"tiles": ()}),
-        (ValueError, {"tiles": (None,)}),
-        (ValueError, {"tiles": (0,)}),
-        (ValueError, {"tiles": (-1,)}),
-        (ValueError, {"halo": 3}),
-        (ValueError, {"workers": 3}),
-        (ValueError, {"tiles": (5, 5), "halo": -1}),
-        (ValueError, {"tiles": (5, 5), "halo": (1,)}),
-        (ValueError, {"tiles": (5, None), "halo": (1, 1)}),
-        (ValueError, {"tiles": (5,), "workers": 0}),
-    ]
-    for error, options in wrong:
-        with pytest.raises(error, match="tiles|halo|workers"):
-            arraybridge.numpy(**options)
-
+def test_tiles_are_of_an_array_with_enough_axes_and_for_functions_that_return():
     def generator(tile):
         yield tile
 
     with pytest.raises(TypeError, match="tiles is for functions that return their result"):
-        arraybridge.numpy(generator, tiles=(5,))
+        ab.numpy(generator, tiles=(5,))
     with pytest.raises(ValueError, match="tiles are for the last 3 axes, and the array has 2"):
-        arraybridge.numpy(same, tiles=(5, 5, 5))(image())
+        ab.numpy(largest, tiles=(5, 5, 5))(image())
     with pytest.raises(ValueError, match="tiles needs an array"):
-        arraybridge.numpy(same, tiles=(5, 5))(3)
+        ab.numpy(largest, tiles=(5, 5))(3)
 
 
 def test_a_function_with_tiles_can_be_pickled():
-    tiled = arraybridge.numpy(largest, tiles=(16, None), halo=(2, 0), workers=2)
+    tiled = ab.numpy(largest, tiles=(16, None), halo=(2, 0), workers=2)
     copy = cloudpickle.loads(cloudpickle.dumps(tiled))
     np.testing.assert_array_equal(copy(image()), tiled(image()))
-    decorator = pickle.loads(pickle.dumps(arraybridge.numpy(tiles=(16, 16), halo=2)))
+    decorator = pickle.loads(pickle.dumps(ab.numpy(tiles=(16, 16), halo=2)))
     np.testing.assert_array_equal(decorator(largest)(image()), largest(image()))
 
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="no peak of a part of a run")
 def test_the_results_of_tiles_are_not_kept():
-    peak = bridges.peak_of(
-        """
+    peak = bridges.peak_of("""
         image = np.full((4096, 4096), 1000, "uint16")
         function = lambda image: np.sqrt(image.astype("float64"))
         call = ab.numpy(function, scaling="clamp", tiles=(512, 512), halo=16)
         call(image[:600, :600])
-        """
-    )
+    """)
     assert peak < 1.3
 
 
@@ -437,7 +392,7 @@ def test_padded_tiles_have_one_shape_and_are_cut_to_their_places(shape, lengths,
         shapes.add(tile.shape)
         return tile * 2
 
-    tiled = arraybridge.numpy(check, tiles=tuple(lengths), halo=halo, pad=mode)
+    tiled = ab.numpy(check, tiles=tuple(lengths), halo=halo, pad=mode)
     np.testing.assert_array_equal(tiled(data), data * 2)
     wanted = list(shape)
     for axis, length in enumerate(lengths, len(shape) - len(lengths)):
@@ -449,7 +404,7 @@ def test_padded_tiles_have_one_shape_and_are_cut_to_their_places(shape, lengths,
 @pytest.mark.parametrize("mode", ("reflect", "edge", "constant"))
 def test_a_padded_tile_is_what_numpy_pads(mode):
     data, seen = image(6, 7), []
-    see = arraybridge.numpy(lambda tile: seen.append(tile) or tile, tiles=(4, 4), halo=1, pad=mode)
+    see = ab.numpy(lambda tile: seen.append(tile) or tile, tiles=(4, 4), halo=1, pad=mode)
     see(data)
     # Each is padded by itself: it reads what it has of the image.
     parts = (data[:5, :5], data[:5, 3:], data[3:, :5], data[3:, 3:])
@@ -458,29 +413,18 @@ def test_a_padded_tile_is_what_numpy_pads(mode):
         np.testing.assert_array_equal(tile, np.pad(part, width, mode))
 
 
-def test_a_compiled_function_is_compiled_once_for_padded_tiles():
-    bridges.need("jax")
-    import jax
-
+def test_a_compiled_function_is_compiled_once_for_padded_tiles(jax):
     compiled = []
-
-    @jax.jit
-    def plus_one(tile):
-        compiled.append(tile.shape)
-        return tile + 1
-
+    plus_one = jax.jit(lambda tile: compiled.append(tile.shape) or tile + 1)
     for shape in ((100, 90), (33, 64)):
         data = image(*shape)
-        tiled = arraybridge.jax(
-            plus_one, tiles=(32, 32), halo=3, pad="reflect", output_type="numpy"
-        )
+        tiled = ab.jax(plus_one, tiles=(32, 32), halo=3, pad="reflect", output_type="numpy")
         np.testing.assert_array_equal(tiled(data), data + 1)
     assert compiled == [(38, 38)]
 
 
 @pytest.mark.parametrize("name", bridges.CPU_FRAMEWORKS)
 def test_padded_tiles_of_each_framework_stay_its_own(name):
-    bridges.need(name)
     data, classes = image(6, 7), set()
     tiled = getattr(decorators, name)(
         lambda tile: classes.add((type(tile), tuple(tile.shape))) or tile + tile,
@@ -488,14 +432,6 @@ def test_padded_tiles_of_each_framework_stay_its_own(name):
     )  # fmt: skip
     np.testing.assert_array_equal(tiled(bridges.make(name, data)), data + data)
     assert len(classes) == 1 and {shape for _, shape in classes} == {(4, 4)}
-
-
-def test_an_unknown_way_to_pad_is_an_error():
-    for wrong in ("wrap", 3, True):
-        with pytest.raises(ValueError, match='use "reflect", "edge" or "constant"'):
-            arraybridge.numpy(tiles=(5, 5), pad=wrong)
-    with pytest.raises(ValueError, match="pad is an option of tiles"):
-        arraybridge.numpy(pad="edge")
 
 
 # Writes.
@@ -507,11 +443,11 @@ def test_writes_to_tiles_that_are_copies_are_refused(options):
         tile[...] = 7
 
     data = image(8, 8)
-    refused = arraybridge.numpy(fill, tiles=(4, 4), writes="tile", **options)
+    refused = ab.numpy(fill, tiles=(4, 4), writes="tile", **options)
     with pytest.raises(ValueError, match=r"fill\(\): argument 'tile': writes=.*would be lost"):
         refused(data)
     assert (data != 7).any()
-    assert arraybridge.numpy(fill, tiles=(4, 4), writes="tile")(data) is None
+    assert ab.numpy(fill, tiles=(4, 4), writes="tile")(data) is None
     assert (data == 7).all()
 
 
@@ -521,7 +457,7 @@ def test_writes_to_an_array_that_is_not_cut_reach_it_also_with_a_halo():
         return tile
 
     data, counts = image(8, 8), np.zeros(3)
-    tiled = arraybridge.numpy(count, tiles=(4, 4), halo=1, writes="counts")
+    tiled = ab.numpy(count, tiles=(4, 4), halo=1, writes="counts")
     np.testing.assert_array_equal(tiled(data, counts), data)
     assert (counts == 4).all()
 
@@ -542,8 +478,8 @@ def test_a_bar_of_tiles_shows_bytes():
         def close(self):
             pass
 
-    with arraybridge.progress(Bar):
-        arraybridge.numpy(lambda tile: tile, tiles=(100, 100))(np.zeros((200, 150)))
+    with ab.progress(Bar):
+        ab.numpy(lambda tile: tile, tiles=(100, 100))(np.zeros((200, 150)))
     assert [text.split(",")[0] for text in texts] == [
         "80.0 kB/240.0 kB", "120.0 kB/240.0 kB", "200.0 kB/240.0 kB", "240.0 kB/240.0 kB"
     ]  # fmt: skip

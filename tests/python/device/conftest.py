@@ -10,11 +10,11 @@ import faked
 import pytest
 
 DRIVER = """
-import fake_cupy, fake_torch, fake_jax, fake_tensorflow, fake_pyclesperanto, fake_device
+import fake_cupy, fake_torch, fake_tensorflow, fake_pyclesperanto, fake_device
 driver = fake_cupy.attach()
-cupy, torch, jax = fake_cupy.mount(), fake_torch.mount(), fake_jax.mount()
+cupy, torch = fake_cupy.mount(), fake_torch.mount()
 tf, cle = fake_tensorflow.mount(), fake_pyclesperanto.mount()
-import gc, re, threading, warnings, numpy as np, arraybridge as ab
+import bridges, gc, warnings, numpy as np, arraybridge as ab
 warnings.simplefilter("error")
 image = np.arange(6, dtype="f4").reshape(2, 3)
 reading = []

@@ -1,14 +1,12 @@
 """Declared functions, tensors and processes beside each other on two devices."""
 
 import asyncio
-import os
-import subprocess
-import sys
-import textwrap
 import threading
 
 import arraybridge as ab
 import arrays
+import bridges
+import command_line
 import cupy
 import numpy as np
 import pytest
@@ -246,12 +244,6 @@ def test_a_framework_that_raises_is_left_out_of_a_threads_stream(monkeypatch):
     np.testing.assert_array_equal(arrays.host(y + 1), (VALUES + 1) * 2 + 1)
 
 
-def run(*arguments):
-    return subprocess.run(
-        [sys.executable, *arguments], capture_output=True, text=True, check=False, env=os.environ
-    )
-
-
 def test_a_process_that_was_forked_off_is_told_that_it_has_no_device():
     code = """
     import os, warnings
@@ -270,10 +262,9 @@ def test_a_process_that_was_forked_off_is_told_that_it_has_no_device():
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
     assert twice(x).tolist() == [0, 2, 4, 6]
     """
-    done = run("-c", textwrap.dedent(code))
-    assert done.returncode == 0, done.stderr
+    bridges.survives(code)
 
 
 def test_the_doctor_finds_no_fault():
-    done = run("-m", "arraybridge", "doctor")
+    done = command_line.run("doctor")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,6 +1,7 @@
 """Declared functions, tensors and processes beside each other on two devices."""
 
 import asyncio
+import itertools
 import threading
 
 import arraybridge as ab
@@ -55,9 +56,10 @@ def test_a_result_may_be_used_in_another_thread_after_an_event(source, framework
 
 
 def test_eight_threads_convert_and_call_on_streams_of_their_own():
-    wrong = []
+    numbers = itertools.count()
 
-    def work(number):
+    def work():
+        number = next(numbers)
         framework = ("torch", "cupy")[number % 2]
         with ab.thread_stream(device=number % 2 if number < 4 else 0):
             index = torch.cuda.current_device()
@@ -68,15 +70,9 @@ def test_eight_threads_convert_and_call_on_streams_of_their_own():
                 arrays.overwrite(x, -1)
                 del x
                 got = y.get() if isinstance(y, cupy.ndarray) else y.cpu().numpy()
-                if not np.array_equal(got, values * 2):
-                    wrong.append((number, trial))
+                assert np.array_equal(got, values * 2), (number, trial)
 
-    threads = [threading.Thread(target=work, args=[number]) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
+    assert bridges.together(work) == [None] * bridges.THREADS
 
 
 @frameworks

@@ -155,11 +155,9 @@ def test_errors_have_the_documented_base_classes():
         assert child.__module__.partition(".")[0] == "arraybridge"
         assert getattr(ab, child.__name__) is child
     assert issubclass(ab.FrameworkNotInstalledError, ImportError)
-    assert issubclass(ab.SharedImmutableMemoryWarning, UserWarning)
-    assert issubclass(ab.GradientDetachedWarning, UserWarning)
-    assert issubclass(ab.FractionsLostWarning, UserWarning)
-    assert issubclass(ab.NarrowedDtypeWarning, UserWarning)
-    assert issubclass(ab.RoundedIntegersWarning, UserWarning)
+    for name in ("SharedImmutableMemory", "GradientDetached", "FractionsLost", "NarrowedDtype",
+                 "RoundedIntegers"):  # fmt: skip
+        assert issubclass(getattr(ab, f"{name}Warning"), UserWarning)
     assert issubclass(ab.UnexpectedResultError, ValueError)
     assert not issubclass(ab.MemoryConversionError, ImportError)
 

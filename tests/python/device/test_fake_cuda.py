@@ -11,15 +11,12 @@ import contextlib
 import ctypes
 import os
 import shutil
-import subprocess
 import sys
 import textwrap
 
 import bridges
 import faked
 import pytest
-
-KERNEL = bridges.ROOT / "examples" / "image-filters" / "src" / "sobel.cu"
 
 pytestmark = [
     pytest.mark.skipif(
@@ -61,22 +58,11 @@ def fail(name, code, times=1):
 """
 
 
-@pytest.fixture(scope="module")
-def libraries(tmp_path_factory):
-    """A folder with the fake under the names of the driver and of its compiler."""
-    folder = tmp_path_factory.mktemp("fake_cuda")
-    command = ["cc", "-std=gnu11", "-O1", "-shared", "-fPIC", f'-DSOBEL="{KERNEL}"', "-o"]
-    source = faked.FAKES / "fake_cuda" / "fake_cuda.c"
-    subprocess.run([*command, folder / "libcuda.so.1", source, "-lm", "-lpthread"], check=True)
-    (folder / "libnvrtc.so").symlink_to(folder / "libcuda.so.1")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def run(libraries):
+@pytest.fixture
+def run(driver):
     def run(code, crate="tests/extension"):
         path = bridges.built(crate)
-        env = {"LD_LIBRARY_PATH": str(libraries)}
+        env = {"LD_LIBRARY_PATH": str(driver)}
         code = textwrap.dedent(code) + "\nfound = violations()\nassert not found, found\n"
         return faked.run(code, str(path), before=PREFACE + DRIVER, env=env)
 

@@ -52,8 +52,8 @@ OPENCL_ENV := build/opencl.env
 with_opencl = set -a; source $(OPENCL_ENV); set +a;
 
 # The tests of what shortcuts take the place of: reading the memory of an array, and making an array of it.
-WITHOUT_SHORTCUTS := $(addprefix convert/test_,committed crashes detect errors explain lifetime matrix policy property \
-	shared sharing special*) declared/test_declared dlpack/test_* rust/test_claims rust/test_rust_functions slices/test_slices
+WITHOUT_SHORTCUTS := $(addprefix convert/test_,crashes detect errors explain lifetime matrix policy property \
+	several_hosts shared sharing special*) declared/test_declared dlpack/test_* rust/test_claims rust/test_rust_functions slices/test_slices
 
 # Two processes, with each file in one of them. Each loads all frameworks, which takes 2 GB.
 PYTEST := -m pytest -n 2 --dist loadfile

@@ -8,9 +8,9 @@ from typing import Any
 
 import bridges
 import numpy as np
+from exhausted import exhaust
 from subject import Subject
 
-HUGE = 1 << 46
 IMAGE = np.arange(12, dtype="float32").reshape(3, 4)
 
 
@@ -40,23 +40,6 @@ def own_error(framework: str) -> Exception:
     return RuntimeError(
         "Error: Failed to allocate buffer memory. OpenCL error: CL_INVALID_BUFFER_SIZE (-61)"
     )
-
-
-def exhaust(framework: str) -> Any:
-    """Ask for more memory than any machine has."""
-    if framework == "numpy":
-        return np.ones((HUGE,), "float64")
-    if framework == "torch":
-        import torch
-
-        return torch.ones(HUGE)
-    if framework == "jax":
-        import jax
-
-        return jax.block_until_ready(jax.numpy.ones((HUGE,), "float32"))
-    import tensorflow as tf
-
-    return tf.ones((HUGE,), "float32")
 
 
 def _other(error: str) -> BaseException:

@@ -103,19 +103,12 @@ def copy(array: np.ndarray, stream: int, order: str = "C") -> np.ndarray:
 
 def affine(name: str, array: np.ndarray, factor: float, offset: float, stream: int) -> np.ndarray:
     """A kernel of contiguous float32: array * factor + offset, in new memory."""
+    assert array.dtype == "float32" and array.flags.c_contiguous, "one kernel is enough"
     made = empty(array.shape, array.dtype, stream)
-    affine_into(name, made, array, factor, offset, stream)
-    return made
-
-
-def affine_into(
-    name: str, to: np.ndarray, array: np.ndarray, factor: float, offset: float, stream: int
-) -> None:
-    """The same, into memory that is there."""
-    assert array.dtype == to.dtype == "float32" and array.flags.c_contiguous, "one kernel is enough"
-    (start, nbytes), (source, _) = bounds(to), bounds(array)
+    (start, nbytes), (source, _) = bounds(made), bounds(array)
     numbers = ctypes.c_float(factor), ctypes.c_float(offset)
     driver.fake_affine(name.encode(), start, source, nbytes, *numbers, ctypes.c_void_p(stream))
+    return made
 
 
 def order(first: int, second: int) -> None:

@@ -123,14 +123,9 @@ class Tensor:
 Tensor.__module__ = "torch"
 
 
-def empty(shape, dtype="float32") -> Tensor:
-    """Memory of the pool of the current stream."""
-    # c10/cuda/CUDACachingAllocator.cpp, malloc: blocks belong to a stream.
-    return Tensor(fake_device.empty(shape, dtype, cuda.current_stream().cuda_stream), _now())
-
-
 def tensor(data) -> Tensor:
-    """An upload."""
+    """An upload, into memory of the pool of the current stream."""
+    # c10/cuda/CUDACachingAllocator.cpp, malloc: blocks belong to a stream.
     return Tensor(fake_device.upload(data, cuda.current_stream().cuda_stream), _now())
 
 

@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
+import threading
 from pathlib import Path
 
 import ml_dtypes
@@ -468,6 +469,28 @@ def survives(code: str, *arguments: str, env: dict[str, str] | None = None) -> s
         f"exit status {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
     )
     return done.stdout
+
+
+THREADS = 8
+
+
+def together(call) -> list:
+    """What a call gives or raises in each of some threads that begin at the same moment."""
+    barrier, results = threading.Barrier(THREADS), []
+
+    def work():
+        barrier.wait()
+        try:
+            results.append(call())
+        except Exception as error:
+            results.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
 
 
 def raises(kind: type[BaseException], call, *words: str) -> BaseException:

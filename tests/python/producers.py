@@ -10,14 +10,6 @@ import bridges
 import numpy as np
 
 
-def meets(suite, *names):
-    """Notes that a test is what tests of a suite demand.
-
-    test_peers_dlpack.py reads the notes in the source, whichever of its files are run.
-    """
-    return lambda test: test
-
-
 class Exporter:
     """DLPack's methods of an array, and nothing else of it."""
 

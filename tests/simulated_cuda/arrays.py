@@ -1,4 +1,4 @@
-"""Arrays of every framework on CUDA devices, made and read without arraybridge.
+"""Arrays of every framework on CUDA devices, made and read with the frameworks' functions.
 
 The tests of this folder use nothing of the simulation beside this file, so that they run on real
 devices too.
@@ -13,6 +13,7 @@ import cupy
 import jax
 import numpy as np
 import torch
+from arraybridge._tools import arrays as own
 
 if os.environ.get("SIMULATED_CUDA"):
     from loader import finish, violations
@@ -45,25 +46,15 @@ def split(place: str) -> tuple[str, str]:
 def make(place: str, values: np.ndarray):
     """A new array, ready to be used."""
     framework, device = split(place)
-    if framework == "numpy":
-        return values.copy()
-    if framework == "torch":
-        return torch.from_numpy(values.copy()).to(f"cuda:{device}")
-    if framework == "cupy":
-        with cupy.cuda.Device(int(device)):
-            return cupy.asarray(values)
-    target = jax.devices("cpu")[0] if device == "cpu" else GPUS[int(device)]
     with current_device_kept():
-        return jax.device_put(values.copy(), target).block_until_ready()
+        x = own.make(framework, values, f"accelerator:{device}" if device.isdigit() else "host")
+        return x.block_until_ready() if framework == "jax" else x
 
 
 def just_written(place: str, values: np.ndarray):
     """An array of the values + 1 whose last work is not done yet."""
     x = make(place, values)
-    if isinstance(x, cupy.ndarray):
-        with x.device:
-            x += 1
-    else:
+    with x.device if isinstance(x, cupy.ndarray) else contextlib.nullcontext():
         x += 1
     return x
 
@@ -71,13 +62,8 @@ def just_written(place: str, values: np.ndarray):
 def host(x) -> np.ndarray:
     """The values, after all work that was asked for."""
     finish()
-    if isinstance(x, torch.Tensor):
-        return x.detach().cpu().numpy()
-    if isinstance(x, cupy.ndarray):
-        with x.device:
-            return x.get()
     with current_device_kept():
-        return np.asarray(x)
+        return own.read(split(place(x))[0], x)
 
 
 def place(x) -> str:
@@ -107,13 +93,12 @@ def expected_place(source: str, target: str, device: str | None) -> str:
 
 
 def address(x) -> int:
-    if isinstance(x, torch.Tensor):
-        return x.data_ptr()
-    if isinstance(x, cupy.ndarray):
-        return x.data.ptr
-    if isinstance(x, np.ndarray):
-        return x.ctypes.data
-    return x.unsafe_buffer_pointer()
+    return own.address(split(place(x))[0], x)
+
+
+def said(record) -> tuple:
+    """What a plan and a record have in common."""
+    return record.route, record.how, record.via, record.device
 
 
 def overwrite(x, value=99) -> None:

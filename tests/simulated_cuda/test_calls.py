@@ -155,10 +155,6 @@ def test_nothing_polls_while_a_stream_is_captured():
     del kept
 
 
-def said(record):
-    return record.route, record.how, record.via
-
-
 @pytest.mark.parametrize("device", ["cuda:0", "cuda:1"])
 @pytest.mark.parametrize("source", ["torch:0", "cupy:0"])
 def test_a_strided_array_to_jax_is_explained_as_it_is_converted(source, device):
@@ -166,7 +162,7 @@ def test_a_strided_array_to_jax_is_explained_as_it_is_converted(source, device):
     explained = ab.explain(x, "jax", device=device)
     with ab.trace() as records:
         y = ab.convert(x, "jax", device=device)
-    assert said(records[-1]) == said(explained)
+    assert arrays.said(records[-1]) == arrays.said(explained)
     np.testing.assert_array_equal(arrays.host(y), VALUES.reshape(3, 4)[:, ::2])
 
 

@@ -1,5 +1,7 @@
-"""A conversion under every stream: the pairs of places with samples of the options, layouts and
-dtypes, and of what happens to the source and the result right after it.
+"""Conversions on two devices: values, device, order, and what is left as it was.
+
+On the default streams every pair of places has every option. On all streams the pairs have samples
+of the options, layouts and dtypes, and of what happens to the source and the result right after.
 """
 
 import collections
@@ -69,13 +71,25 @@ def sampled():
     return cases
 
 
-CASES = sampled()
+def with_every_option():
+    """Each source and target on the default streams, where the source is overwritten."""
+    usual = Case(None, None, "default", None, None, None, "contiguous", "float32", "overwrite")
+    names = ("source", "target", "copy", "cast", "device")
+    values = {**FACTORS, "source": arrays.PLACES, "cast": (None, "int16")}
+    for chosen in itertools.product(*(values[name] for name in names)):
+        case = usual._replace(**dict(zip(names, chosen, strict=True)))
+        if is_possible(case):
+            yield case
+
+
+SAMPLED = sampled()
+CASES = [*dict.fromkeys([*SAMPLED, *with_every_option()])]
 cases = pytest.mark.parametrize("case", CASES, ids=["-".join(map(str, case)) for case in CASES])
 
 
 def test_every_two_values_of_two_factors_occur_together():
     for one, other in itertools.combinations(FACTORS, 2):
-        found = {(getattr(case, one), getattr(case, other)) for case in CASES}
+        found = {(getattr(case, one), getattr(case, other)) for case in SAMPLED}
         usual = Case(**{name: values[0] for name, values in FACTORS.items()})
         for pair in itertools.product(FACTORS[one], FACTORS[other]):
             case = usual._replace(**{"target": "jax", one: pair[0], other: pair[1]})
@@ -150,10 +164,6 @@ def attempt(function, case, x):
         return error
 
 
-def said(record):
-    return record.route, record.how, record.via, record.device
-
-
 @cases
 @pytest.mark.filterwarnings("ignore::arraybridge.SharedImmutableMemoryWarning")
 def test_a_conversion_keeps_every_rule_on_every_stream(case):
@@ -179,7 +189,7 @@ def test_a_conversion_keeps_every_rule_on_every_stream(case):
             np.testing.assert_array_equal(arrays.host(x), expected)
             return
         expected = expected.astype(dtype)
-        assert said(records[-1]) == said(explained)
+        assert arrays.said(records[-1]) == arrays.said(explained)
         shares = explained.route in ("share", "keep")
         if expected.size:
             assert (arrays.address(x) == arrays.address(y)) == shares

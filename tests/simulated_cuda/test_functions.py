@@ -1,14 +1,13 @@
 """Declared functions, tensors and processes beside each other on two devices."""
 
 import asyncio
-import os
-import subprocess
-import sys
-import textwrap
+import itertools
 import threading
 
 import arraybridge as ab
 import arrays
+import bridges
+import command_line
 import cupy
 import numpy as np
 import pytest
@@ -57,9 +56,10 @@ def test_a_result_may_be_used_in_another_thread_after_an_event(source, framework
 
 
 def test_eight_threads_convert_and_call_on_streams_of_their_own():
-    wrong = []
+    numbers = itertools.count()
 
-    def work(number):
+    def work():
+        number = next(numbers)
         framework = ("torch", "cupy")[number % 2]
         with ab.thread_stream(device=number % len(arrays.GPUS) if number < 4 else 0):
             index = torch.cuda.current_device()
@@ -70,15 +70,9 @@ def test_eight_threads_convert_and_call_on_streams_of_their_own():
                 arrays.overwrite(x, -1)
                 del x
                 got = y.get() if isinstance(y, cupy.ndarray) else y.cpu().numpy()
-                if not np.array_equal(got, values * 2):
-                    wrong.append((number, trial))
+                assert np.array_equal(got, values * 2), (number, trial)
 
-    threads = [threading.Thread(target=work, args=[number]) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
+    assert bridges.together(work) == [None] * bridges.THREADS
 
 
 @frameworks
@@ -248,12 +242,6 @@ def test_a_framework_that_raises_is_left_out_of_a_threads_stream(monkeypatch):
     np.testing.assert_array_equal(arrays.host(y + 1), (VALUES + 1) * 2 + 1)
 
 
-def run(*arguments):
-    return subprocess.run(
-        [sys.executable, *arguments], capture_output=True, text=True, check=False, env=os.environ
-    )
-
-
 def test_a_process_that_was_forked_off_is_told_that_it_has_no_device():
     code = """
     import os, warnings
@@ -272,10 +260,9 @@ def test_a_process_that_was_forked_off_is_told_that_it_has_no_device():
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
     assert twice(x).tolist() == [0, 2, 4, 6]
     """
-    done = run("-c", textwrap.dedent(code))
-    assert done.returncode == 0, done.stderr
+    bridges.survives(code)
 
 
 def test_the_doctor_finds_no_fault():
-    done = run("-m", "arraybridge", "doctor")
+    done = command_line.run("doctor")
     assert done.returncode == 0, done.stdout + done.stderr

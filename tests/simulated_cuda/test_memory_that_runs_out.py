@@ -1,13 +1,12 @@
 """Out of memory on a device, and warnings about results there."""
 
 import os
-import subprocess
-import sys
 import textwrap
 import warnings
 
 import arraybridge as ab
 import arrays
+import bridges
 import numpy as np
 import pytest
 
@@ -18,18 +17,10 @@ M = 1 << 20
 """
 
 
-def run(code, memory=64 << 20):
+def run(code):
     """What a process with little device memory prints."""
-    environment = dict(os.environ, SIMULATED_CUDA_MEMORY=str(memory))
-    done = subprocess.run(
-        [sys.executable, "-c", START + textwrap.dedent(code)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    environment = {"SIMULATED_CUDA_MEMORY": str(64 << 20)}
+    return bridges.survives(START + textwrap.dedent(code), env=environment).strip()
 
 
 needs_a_limit = pytest.mark.skipif(

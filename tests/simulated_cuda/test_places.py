@@ -1,11 +1,8 @@
 """Where results are, and which device is current."""
 
-import subprocess
-import sys
-import textwrap
-
 import arraybridge as ab
 import arrays
+import bridges
 import cupy
 import numpy as np
 import pytest
@@ -194,9 +191,7 @@ def test_the_call_that_starts_xla_leaves_the_current_device(call):
         {call}
     print(before == (torch.cuda.current_device(), cupy.cuda.runtime.getDevice()))
     """
-    command = [sys.executable, "-c", textwrap.dedent(code)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.stdout.strip() == "True", done.stderr
+    assert bridges.survives(code).strip() == "True"
 
 
 def test_the_call_that_starts_xla_exports_on_the_device_that_was_current():
@@ -210,6 +205,4 @@ def test_the_call_that_starts_xla_exports_on_the_device_that_was_current():
     y = ab.convert(x, "jax")
     print(y.unsafe_buffer_pointer() == x.data_ptr())
     """
-    command = [sys.executable, "-c", textwrap.dedent(code)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.stdout.strip() == "True", done.stderr
+    assert bridges.survives(code).strip() == "True"

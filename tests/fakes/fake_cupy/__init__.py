@@ -16,7 +16,6 @@ import contextlib
 import sys
 import threading
 import types
-import warnings
 
 import fake_device
 import numpy as np
@@ -117,12 +116,6 @@ class Device:
     def __exit__(self, *error: object) -> None:
         _use(self._before.pop())
 
-    def use(self) -> None:
-        _use(self.id)
-
-    def synchronize(self) -> None:
-        _called("synchronize")
-
 
 Device.__module__ = "cupy.cuda.device"
 
@@ -203,14 +196,6 @@ class Stream(_BaseStream):
 
 class _ExternalStream(_BaseStream):
     """A stream of another owner."""
-
-
-def ExternalStream(ptr: int, device_id: int = -1) -> _BaseStream:  # noqa: N802 - CuPy's name
-    """A stream by its number."""
-    # cupy/cuda/stream.pyx, ExternalStream.__init__
-    text = "ExternalStream is deprecated; use Stream.from_external"
-    warnings.warn(text, DeprecationWarning, stacklevel=2)
-    return _ExternalStream(ptr, device_id)
 
 
 Stream.null = Stream(null=True)
@@ -324,9 +309,6 @@ class ndarray:  # noqa: N801 - it is named as CuPy names it
         made = fake_device.affine("cupy's sum", self._host, 1, number, _current())
         return ndarray._of_memory(made, current_device())
 
-    def fill(self, number: float) -> None:
-        fake_device.affine_into("cupy's fill", self._host, self._host, 0, number, _current())
-
     def astype(self, dtype, copy=True):
         _called("astype")
         return ndarray(self._host.astype(dtype))
@@ -416,9 +398,7 @@ def _get_device() -> int:
 cuda = types.ModuleType("cupy.cuda")
 cuda.Device = Device
 cuda.Stream = Stream
-cuda.ExternalStream = ExternalStream
 cuda.get_current_stream = get_current_stream
-cuda.is_available = lambda: DEVICES > 0
 cuda.runtime = types.ModuleType("cupy.cuda.runtime")
 cuda.runtime.getDeviceCount = _count
 cuda.runtime.getDevice = _get_device

@@ -54,33 +54,6 @@ def test_tensorflow_can_compute_on_memory_that_was_not_aligned():
     )
 
 
-@pytest.mark.parametrize("target", ["torch", "jax", "tensorflow", "numpy"])
-def test_a_pyclesperanto_array_goes_everywhere_alive(target):
-    bridges.need("pyclesperanto", target)
-    survives(
-        f"""
-        import gc, pyclesperanto as cle
-        image = np.arange(12, dtype="f4").reshape(3, 4)
-        for _ in range(3):
-            x = cle.push(image)
-            y = ab.convert(x, "{target}")
-            del x
-            gc.collect()
-            assert bridges.difference("{target}", y, image) is None
-            try:
-                ab.convert(cle.push(np.zeros((2, 2), "f4")), "{target}", copy=False)
-            except ab.CopyRequiredError:
-                pass
-            else:
-                raise SystemExit("shared?")
-            del y
-            gc.collect()
-        """,
-        "pyclesperanto",
-        target,
-    )
-
-
 ORDERS = [
     "import tensorflow",
     "import tensorflow, torch, jax",
@@ -162,40 +135,6 @@ def test_a_library_of_a_package_is_opened_when_that_is_imported(tmp_path):
     """
     for rival in (False, True):
         bridges.survives(code.format(rival=rival, folder=str(tmp_path)))
-
-
-def test_pyclesperanto_first_and_tensorflow_second_works():
-    bridges.need("tensorflow", "pyclesperanto")
-    bridges.survives(
-        """
-        import pyclesperanto, tensorflow, numpy as np, arraybridge as ab
-        x = ab.convert(np.ones((3, 4), "f4"), "pyclesperanto")
-        assert float(ab.convert(x, "tensorflow")[0, 0]) == 1
-        """
-    )
-
-
-def test_a_cuda_device_is_refused_before_a_framework_without_cuda_sees_it():
-    bridges.need("tensorflow", "torch", "jax")
-    survives(
-        """
-        for name in bridges.INSTALLED:
-            for device in ("cuda:99", "accelerator:99", 99):
-                for source in bridges.INSTALLED:
-                    x = bridges.make(source, np.zeros((2, 2), "f4"))
-                    if name == "numpy":
-                        continue
-                    try:
-                        ab.convert(x, name, device=device)
-                    except ab.DeviceUnavailableError:
-                        pass
-                    else:
-                        raise SystemExit(f"{source} to {name} on {device}")
-        for name in bridges.INSTALLED:
-            x = bridges.make(name, np.zeros((2, 2), "f4"))
-            assert ab.convert(x, "numpy").sum() == 0
-        """
-    )
 
 
 @pytest.mark.parametrize("framework", ["numpy", "torch"])
@@ -295,20 +234,6 @@ def test_a_process_may_end_while_jax_still_computes():
         run.result()
 
 
-def test_a_tensorflow_scalar_cannot_be_written_through_torch():
-    bridges.need("tensorflow", "torch")
-    survives(
-        """
-        import tensorflow as tf
-        for value in (0.0, 1.0, 2.0):
-            ab.convert(tf.constant(value), "torch").fill_(9)
-            assert float(tf.constant(value)) == value
-        """,
-        "tensorflow",
-        "torch",
-    )
-
-
 def test_memory_is_freed_on_a_detached_thread_beside_a_second_interpreter():
     # Once there is a second interpreter, `PyGILState_Check` always returns 1.
     survives(
@@ -353,26 +278,6 @@ def test_memory_is_freed_on_a_detached_thread_beside_a_second_interpreter():
     )
 
 
-def test_memory_of_a_resized_tensor_is_refused_or_left_alone():
-    bridges.need("torch")
-    survives(
-        """
-        import torch
-        x = torch.arange(4096.)
-        y = ab.convert(x, "numpy", copy=True)
-        x.untyped_storage().resize_(0)
-        assert y.sum() == 4095 * 2048
-        try:
-            ab.convert(x, "numpy")
-        except ab.MemoryConversionError:
-            pass
-        else:
-            raise SystemExit("converted a tensor without storage")
-        """,
-        "torch",
-    )
-
-
 @pytest.mark.parametrize("options", ["copy=True", "dtype='int32'", "copy=True, dtype='int32'"])
 def test_a_tensor_without_storage_is_not_copied_within_torch(options):
     bridges.need("torch")
@@ -383,12 +288,7 @@ def test_a_tensor_without_storage_is_not_copied_within_torch(options):
         x = torch.arange(4096.)
         x.untyped_storage().resize_(0)
         assert ab.convert(x, "torch") is x
-        try:
-            ab.convert(x, "torch", {options})
-        except ab.UnsupportedArrayError:
-            pass
-        else:
-            raise SystemExit("copied a tensor without storage")
+        bridges.raises(ab.UnsupportedArrayError, lambda: ab.convert(x, "torch", {options}))
         """,
         "torch",
     )

@@ -49,12 +49,6 @@ def test_the_error_for_an_unknown_name_lists_the_known_ones(name):
             assert known in str(caught.value)
 
 
-@pytest.mark.parametrize("name", [None, 1, b"numpy", ["numpy"]], ids=repr)
-def test_a_target_that_is_not_a_name_is_an_error(name):
-    with pytest.raises((TypeError, ValueError)):
-        ab.convert(np.zeros(3), name)
-
-
 @pytest.mark.parametrize("thing", [None, [1, 2], (1, 2), 3, 2.5, "numpy", {}, object(), np.zeros])
 def test_an_object_that_is_not_an_array_is_refused_with_its_type(thing):
     for call in (
@@ -62,6 +56,7 @@ def test_an_object_that_is_not_an_array_is_refused_with_its_type(thing):
         lambda: ab.convert(thing, "torch"),
         lambda: ab.explain(thing, "numpy"),
         lambda: ab.convert_memory(thing, "numpy", "torch"),
+        lambda: ab.detect_memory_type(thing),
     ):
         with pytest.raises((ab.MemoryConversionError, ValueError, TypeError)) as caught:
             call()
@@ -82,13 +77,6 @@ def test_options_are_keywords_and_unknown_ones_are_errors():
             call()
 
 
-@pytest.mark.parametrize("dtype", ["float31", "", "no", "int4x"])
-def test_an_unknown_dtype_is_an_error_that_names_it(dtype):
-    with pytest.raises((ab.MemoryConversionError, ValueError, TypeError)) as caught:
-        ab.convert(np.zeros(3), "numpy", dtype=dtype)
-    assert repr(dtype)[1:-1] in str(caught.value)
-
-
 @pytest.mark.parametrize("target", [f for f in bridges.CPU_FRAMEWORKS if f != "numpy"])
 @pytest.mark.parametrize("device", [99, "cuda:99", "accelerator:99", "gpu:99"])
 def test_the_error_for_a_missing_device_names_it(target, device):
@@ -98,17 +86,6 @@ def test_the_error_for_a_missing_device_names_it(target, device):
             ab.convert(image(source), target, device=device)
         assert bridges.names(target, str(caught.value))
         assert "99" in str(caught.value)
-
-
-@pytest.mark.parametrize("target", [f for f in bridges.CPU_FRAMEWORKS if f != "numpy"])
-def test_an_absent_device_is_an_error(target):
-    bridges.need(target)
-    for source in bridges.INSTALLED:
-        with pytest.raises(ab.DeviceUnavailableError):
-            ab.convert(image(source), target, device=99)
-        expected = np.arange(6, dtype="float32").reshape(2, 3)
-        result = ab.convert(image(source), target)
-        assert bridges.difference(target, result, expected) is None
 
 
 @pytest.mark.parametrize("source", bridges.CPU_FRAMEWORKS)
@@ -178,11 +155,9 @@ def test_errors_have_the_documented_base_classes():
         assert child.__module__.partition(".")[0] == "arraybridge"
         assert getattr(ab, child.__name__) is child
     assert issubclass(ab.FrameworkNotInstalledError, ImportError)
-    assert issubclass(ab.SharedImmutableMemoryWarning, UserWarning)
-    assert issubclass(ab.GradientDetachedWarning, UserWarning)
-    assert issubclass(ab.FractionsLostWarning, UserWarning)
-    assert issubclass(ab.NarrowedDtypeWarning, UserWarning)
-    assert issubclass(ab.RoundedIntegersWarning, UserWarning)
+    for name in ("SharedImmutableMemory", "GradientDetached", "FractionsLost", "NarrowedDtype",
+                 "RoundedIntegers"):  # fmt: skip
+        assert issubclass(getattr(ab, f"{name}Warning"), UserWarning)
     assert issubclass(ab.UnexpectedResultError, ValueError)
     assert not issubclass(ab.MemoryConversionError, ImportError)
 
@@ -202,7 +177,7 @@ def test_a_missing_framework_says_what_to_install():
     bridges.survives(
         """
         import sys
-        import numpy as np
+        import bridges, numpy as np
 
         class Blocked:
             def find_spec(self, name, path=None, target=None):
@@ -216,14 +191,10 @@ def test_a_missing_framework_says_what_to_install():
         installs = {f["name"]: f["install"] for f in ab.frameworks()}
         for name in ("torch", "jax", "cupy", "tensorflow"):
             for attempt in range(2):
-                try:
-                    ab.convert(x, name)
-                except ab.FrameworkNotInstalledError as error:
-                    assert isinstance(error, ImportError)
-                    assert installs[name] in str(error) and "pip install" in str(error), error
-                    assert isinstance(error.__cause__, ImportError), error.__cause__
-                else:
-                    raise SystemExit(f"{name}: converted")
+                error = bridges.raises(ab.FrameworkNotInstalledError, lambda: ab.convert(x, name))
+                assert isinstance(error, ImportError)
+                assert installs[name] in str(error) and "pip install" in str(error), error
+                assert isinstance(error.__cause__, ImportError), error.__cause__
         assert ab.convert(x, "numpy", copy=True).tolist() == [0, 1, 2]
         """
     )
@@ -232,15 +203,10 @@ def test_a_missing_framework_says_what_to_install():
 def test_a_framework_that_is_none_in_sys_modules_is_not_installed():
     bridges.survives(
         """
-        import sys, numpy as np
+        import sys, bridges, numpy as np
         sys.modules["torch"] = None
         import arraybridge as ab
-        try:
-            ab.convert(np.zeros(3), "torch")
-        except ab.FrameworkNotInstalledError:
-            pass
-        else:
-            raise SystemExit("converted")
+        bridges.raises(ab.FrameworkNotInstalledError, lambda: ab.convert(np.zeros(3), "torch"))
         assert ab.detect_memory_type(np.zeros(3)) == "numpy"
         """
     )
@@ -262,18 +228,14 @@ def test_a_broken_installation_is_distinguished_from_a_missing_one(tmp_path, fau
         """
         import sys
         sys.path.insert(0, sys.argv[1])
-        import numpy as np, arraybridge as ab
+        import bridges, numpy as np, arraybridge as ab
         x = np.arange(3, dtype="f4")
         for attempt in range(2):
-            try:
-                ab.convert(x, "torch")
-            except ab.MemoryConversionError as error:
-                assert "PyTorch is installed but broken" in str(error)
-                assert error.__cause__ is not None
-                cause = str(error.__cause__)
-                assert cause in str(error), (cause, str(error))
-            else:
-                raise SystemExit("converted")
+            error = bridges.raises(ab.MemoryConversionError, lambda: ab.convert(x, "torch"))
+            assert "PyTorch is installed but broken" in str(error)
+            assert error.__cause__ is not None
+            cause = str(error.__cause__)
+            assert cause in str(error), (cause, str(error))
         assert ab.convert(x, "numpy", copy=True).tolist() == [0, 1, 2]
         """,
         str(tmp_path),
@@ -288,13 +250,8 @@ def test_an_interrupted_import_can_be_tried_again(tmp_path):
         """
         import sys
         sys.path.insert(0, sys.argv[1])
-        import numpy as np, arraybridge as ab
-        try:
-            ab.convert(np.zeros(3), "torch")
-        except KeyboardInterrupt:
-            pass
-        else:
-            raise SystemExit("converted")
+        import bridges, numpy as np, arraybridge as ab
+        bridges.raises(KeyboardInterrupt, lambda: ab.convert(np.zeros(3), "torch"))
         """,
         str(tmp_path),
     )
@@ -344,7 +301,9 @@ def test_dtypes_are_named_as_numpy_names_them(dtype, name):
     assert f(x).dtype == name
 
 
-@pytest.mark.parametrize("dtype", ("f5", "U3", "f4,f4", object, str, 3, np.longdouble))
+@pytest.mark.parametrize(
+    "dtype", ("f5", "float31", "", "int4x", "U3", "f4,f4", object, str, 3, np.longdouble)
+)
 def test_a_dtype_that_is_none_of_ours_is_refused_by_name(dtype):
     with pytest.raises(ValueError, match="unknown dtype .*known are bool"):
         ab.convert(np.arange(3.0), "numpy", dtype=dtype)

@@ -3,6 +3,7 @@
 import arraybridge as ab
 import bridges
 import numpy as np
+import objects
 import pytest
 from explained import difference
 
@@ -35,58 +36,17 @@ def test_explain_equals_the_record_of_the_conversion(source, target, options, tm
     assert not wrong, f"{len(wrong)} of {len(cases)} cases:\n" + "\n".join(wrong[:25])
 
 
-def special(name):
-    """An array that is more than a description of plain memory."""
-    framework, _, kind = name.partition(": ")
-    bridges.need(framework)
-    if framework == "numpy":
-        return {
-            "masked": np.ma.masked_array([1.0, 2.0], [False, True]),
-            "object": np.array([1, "a"], dtype=object),
-            "structured": np.zeros(2, [("a", "i4")]),
-        }[kind]
-    if framework == "torch":
-        import torch
-
-        return {
-            "sparse": lambda: torch.eye(3).to_sparse(),
-            "meta": lambda: torch.empty(3, device="meta"),
-            "complex32": lambda: torch.ones(3, dtype=torch.complex32),
-            "conjugate": lambda: torch.tensor([1 + 2j]).conj(),
-            "negative": lambda: torch.tensor([1 + 2j]).conj().imag,
-            "with a gradient": lambda: torch.ones(3, requires_grad=True),
-        }[kind]()
-    if framework == "jax":
-        import jax
-
-        return {
-            "random key": lambda: jax.random.key(0),
-            "int4": lambda: jax.numpy.ones(4, dtype="int4"),
-        }[kind]()
-    import tensorflow as tf
-
-    return {
-        "sparse": lambda: tf.sparse.from_dense([[1.0]]),
-        "string": lambda: tf.constant(["a"]),
-        "variable": lambda: tf.Variable([1.0, 2.0]),
-        "float8": lambda: bridges.make("tensorflow", np.ones(8, "float8_e5m2")),
-        "scalar": lambda: tf.constant(1.0),
-    }[kind]()
-
-
-SPECIAL = (
-    "numpy: masked", "numpy: object", "numpy: structured", "torch: sparse", "torch: meta",
-    "torch: complex32", "torch: conjugate", "torch: negative", "torch: with a gradient",
-    "jax: random key", "jax: int4", "tensorflow: sparse", "tensorflow: string",
-    "tensorflow: variable", "tensorflow: float8", "tensorflow: scalar",
-)  # fmt: skip
-
-
 @pytest.mark.parametrize("target", bridges.CPU_FRAMEWORKS)
-@pytest.mark.parametrize("name", SPECIAL)
+@pytest.mark.parametrize(
+    "name",
+    ["masked array", "objects", "structured array", "sparse tensor", "meta tensor",
+     "complex32 tensor", "conjugated view", "imaginary part of a conjugate",
+     "tensor that requires grad", "PRNG key", "int4 array", "sparse tensorflow tensor",
+     "string tensor", "tensorflow variable", "float8 of TensorFlow", "tensorflow scalar"],
+)  # fmt: skip
 def test_explain_refuses_exactly_what_the_conversion_refuses(name, target):
-    bridges.need(target)
-    x, wrong = special(name), []
+    bridges.need(target, objects.MODULES.get(name, "numpy"))
+    (x, _), wrong = objects.make(name), []
     for options in OPTIONS:
         found = difference(x, target, options)
         if found:

@@ -12,6 +12,7 @@ import bridges
 import numpy as np
 import pytest
 from arraybridge import stack_utils
+from producers import Exporter
 
 VALUES = np.arange(12, dtype="uint8").reshape(3, 4)
 
@@ -25,14 +26,6 @@ class WithInterface:
     @property
     def __array_interface__(self):
         return VALUES.__array_interface__
-
-
-class WithDLPack:
-    def __dlpack__(self, **keywords):
-        return VALUES.__dlpack__(**keywords)
-
-    def __dlpack_device__(self):
-        return VALUES.__dlpack_device__()
 
 
 def data_frame():
@@ -56,7 +49,7 @@ LIKES = {
     "array.array": lambda: array.array("B", VALUES[0].tobytes()),
     "__array__": WithArray,
     "__array_interface__": WithInterface,
-    "__dlpack__": WithDLPack,
+    "__dlpack__": lambda: Exporter(VALUES),
     "Tensor": lambda: ab.Tensor(VALUES),
     "DataFrame": data_frame,
     "Series": series,
@@ -69,9 +62,8 @@ LIKES = {
 @pytest.mark.parametrize("name", ("numpy", "torch", "jax"))
 def test_what_is_like_an_array_is_converted_as_numpy_sees_it(name, make):
     bridges.need(name)
-    expected = (
-        np.from_dlpack(make()) if make in (WithDLPack, LIKES["Tensor"]) else np.asarray(make())
-    )
+    exports = make in (LIKES["__dlpack__"], LIKES["Tensor"])
+    expected = np.from_dlpack(make()) if exports else np.asarray(make())
     seen = []
 
     @getattr(ab, name)(output_type="input")

@@ -88,25 +88,20 @@ def test_jax_without_64_bit_types_exports_the_others(target, tmp_path):
     check("jax", target, tmp_path, x64=False)
 
 
-def test_the_switch_for_64_bit_types_is_read_at_every_call():
+def test_the_switch_for_64_bit_types_is_read_at_every_call_and_in_a_context():
     bridges.need("jax")
+    import jax
+
     ends = np.array([np.iinfo("int64").min, np.iinfo("int64").max])
+    # Older versions have no jax.enable_x64.
+    enabled = getattr(jax, "enable_x64", bridges.x64)
     for _ in range(3):
         with bridges.x64(False), pytest.raises(ab.UnsupportedDtypeError):
             ab.convert(ends, "jax")
         with bridges.x64(True):
             assert bridges.difference("jax", ab.convert(ends, "jax"), ends) is None
-
-
-def test_the_switch_for_64_bit_types_may_be_set_in_a_context():
-    bridges.need("jax")
-    import jax
-
-    if not hasattr(jax, "enable_x64"):
-        pytest.skip("this JAX has no jax.enable_x64")
-    ends = np.array([np.iinfo("int64").min, np.iinfo("int64").max])
     with bridges.x64(False):
-        with jax.enable_x64(True):
+        with enabled(True):
             assert bridges.difference("jax", ab.convert(ends, "jax"), ends) is None
         with pytest.raises(ab.UnsupportedDtypeError):
             ab.convert(ends, "jax")
@@ -126,20 +121,6 @@ def test_a_cast_rounds_half_to_even_and_saturates():
     assert bridges.difference("numpy", ab.convert(floats, "numpy", dtype="uint8"), expected) is None
 
 
-@pytest.mark.parametrize("dtype", ["uint32", "int32", "uint64", "int64"])
-def test_a_cast_reaches_both_ends_of_wide_integers(dtype):
-    info = np.iinfo(dtype)
-    floats = np.array([-1e30, 1e30], "float32")
-    expected = np.array([info.min, info.max], dtype)
-    assert bridges.difference("numpy", ab.convert(floats, "numpy", dtype=dtype), expected) is None
-
-
-def test_the_error_for_a_missing_dtype_shows_how_to_cast():
-    bridges.need("pyclesperanto")
-    with pytest.raises(ab.UnsupportedDtypeError, match="dtype="):
-        ab.convert(np.zeros((2, 2)), "pyclesperanto")
-
-
 def test_a_chain_through_all_frameworks_ends_where_it_began():
     bridges.need(*bridges.CPU_FRAMEWORKS)
     image = bridges.values("uint16", (64, 65))
@@ -148,17 +129,6 @@ def test_a_chain_through_all_frameworks_ends_where_it_began():
         x = ab.convert(x, target)
         assert bridges.difference(target, x, image) is None, target
     assert bridges.difference("numpy", ab.convert(x, "numpy"), image) is None
-
-
-@pytest.mark.parametrize("target", [f for f in bridges.CPU_FRAMEWORKS if f != "numpy"])
-def test_a_bool_with_bytes_other_than_0_and_1_arrives_as_true(target):
-    bridges.need(target)
-    if not bridges.has_dtype(target, "bool"):
-        pytest.skip(f"{target} has no bool")
-    odd = np.array([0, 1, 2, 255], "uint8").view(bool)
-    result = ab.convert(odd, target)
-    back = ab.convert(result, "numpy", copy=True)
-    assert back.tolist() == [False, True, True, True]
 
 
 @pytest.mark.parametrize(("source", "target"), PAIRS)
@@ -196,12 +166,8 @@ def test_a_dtype_that_the_installed_version_does_not_exchange_is_copied_or_refus
         assert z.dtype == x.dtype and (z == x).all()
         tensor = torch.ones(2).to(torch.float8_e5m2)
         for given, target in ((x, "torch"), (tensor, "numpy")):
-            try:
-                ab.convert(given, target)
-            except ab.UnsupportedDtypeError as error:
-                assert "installed PyTorch cannot exchange float8_e5m2; upgrade" in str(error)
-            else:
-                raise SystemExit(f"{target} got an array")
+            error = bridges.raises(ab.UnsupportedDtypeError, lambda: ab.convert(given, target))
+            assert "installed PyTorch cannot exchange float8_e5m2; upgrade" in str(error)
         assert ab.convert(np.ones(2, ml_dtypes.bfloat16), "torch").dtype == torch.bfloat16
         """,
         env={"ARRAYBRIDGE_FAST": "0"},

@@ -38,12 +38,8 @@ def test_each_conversion_is_observed_until_close():
 def test_conversions_of_other_threads_are_observed_there():
     seen = []
     with ab.observe(lambda record: seen.append((record.thread, threading.get_native_id()))):
-        threads = [threading.Thread(target=copied) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert len(seen) == 4 and all(there == here for there, here in seen)
+        bridges.together(copied)
+    assert len(seen) == bridges.THREADS and all(there == here for there, here in seen)
 
 
 def test_observers_and_traces_do_not_disturb_each_other():

@@ -78,35 +78,6 @@ def same(got, wanted):
 # Examples that a microscopist would check first.
 
 
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_intensities_keep_their_values(framework):
-    image = np.linspace(100, 500, 12).astype("uint16").reshape(3, 4)
-    same(finish(framework, image.astype("float32"), image), image)
-
-
-@ignored
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-@pytest.mark.parametrize(
-    "value, wanted",
-    [(99.99, 100), (-3.0, 0), (70000, 65535), (0.5, 0), (1.5, 2), (2.5, 2), (65535.4, 65535),
-     (float("inf"), 65535), (float("-inf"), 0), (float("nan"), 0)],
-)  # fmt: skip
-def test_floats_become_the_nearest_integer(framework, value, wanted):
-    result = np.full((2, 3), value, "float32")
-    same(finish(framework, result, np.zeros((2, 3), "uint16")), np.full((2, 3), wanted, "uint16"))
-
-
-@ignored
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_one_nan_changes_no_other_pixel(framework):
-    image = np.arange(400, dtype="uint16").reshape(20, 20)
-    result = image.astype("float32")
-    result[7, 7] = np.nan
-    wanted = image.copy()
-    wanted[7, 7] = 0
-    same(finish(framework, result, image), wanted)
-
-
 @ignored
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 @pytest.mark.parametrize("source", ("float32", "float64"))
@@ -363,15 +334,6 @@ def test_the_default_belongs_to_the_context():
     assert dtype() == "uint8"
 
 
-@pytest.mark.parametrize("manager", [ab.dtype_policy, ab.trace, ab.no_copy])
-def test_a_block_is_entered_once_at_a_time(manager):
-    block = manager()
-    with block, pytest.raises(RuntimeError, match=f"already open.*{manager.__name__}"):
-        block.__enter__()
-    with block:
-        pass
-
-
 def test_a_complex_result_is_not_forced_to_be_real():
     with pytest.raises(ValueError, match="blur.*imaginary"):
         ab.finish_dtype(np.array([1j]), np.ones(1), dtype_conversion="float32", function="blur")
@@ -467,12 +429,13 @@ def test_a_policy_that_was_chosen_loses_no_fractions_by_accident():
     assert len(fractions(declared, given)) == 1
 
 
-@pytest.mark.parametrize("dtype", ("float16", "float32", "bfloat16"))
+@pytest.mark.parametrize("dtype", ("float16", "float32", "bfloat16", "complex64"))
 def test_finite_values_that_become_infinite_are_counted(dtype):
-    bridges.need("numpy")
-    lead = np.ones(1, bridges.np_dtype(dtype))
+    lead, values = np.ones(1, bridges.np_dtype(dtype)), np.array([1e300, -1e300, np.inf, np.nan, 1])
+    if dtype == "complex64":
+        values = values * 1j + 1
     with pytest.warns(ab.ClippedValuesWarning, match="blur: 2 values.*infinite") as caught:
-        ab.finish_dtype(np.array([1e300, -1e300, np.inf, np.nan, 1.0]), lead, function="blur")
+        ab.finish_dtype(values, lead, function="blur")
     assert len(caught) == 1
 
 
@@ -500,12 +463,6 @@ def test_values_that_become_infinite_in_a_recorded_cast_are_counted(framework):
         with pytest.warns(ab.ClippedValuesWarning, match="blur: 1 value.*infinite") as caught:
             cast = ab.finish_dtype(result, np.ones(1, "float16"), function="blur")
     assert len(caught) == 1 and (framework == "tensorflow" or cast.requires_grad)
-
-
-def test_complex_values_that_become_infinite_are_counted():
-    lead = np.ones(1, "complex64")
-    with pytest.warns(ab.ClippedValuesWarning, match="blur: 1 value.*infinite"):
-        ab.finish_dtype(np.array([1 + 1e300j, np.inf, 1.0]), lead, function="blur")
 
 
 def test_a_warning_can_be_an_error():

@@ -7,6 +7,7 @@ import arraybridge as ab
 import bridges
 import numpy as np
 import pytest
+from producers import Exporter
 
 
 def texts(name):
@@ -105,22 +106,9 @@ def cast():
     return (x, "torch", wanted), (x.astype("float32"), "torch", wanted)
 
 
-class Copying:
-    """Exports a copy, and says so, whoever asks."""
-
-    def __init__(self, array):
-        self.array = array
-
-    def __dlpack__(self, **keywords):
-        return self.array.__dlpack__(**{**keywords, "copy": True})
-
-    def __dlpack_device__(self):
-        return self.array.__dlpack_device__()
-
-
 def exported():
     torch()
-    x = Copying(np.ones(4))
+    x = Exporter(np.ones(4), copy=True)
     return (x, "torch", {}), (ab.convert(x, "torch"), "torch", {})
 
 
@@ -173,16 +161,6 @@ def test_the_remedy_for_immutable_arguments_makes_the_copy_go_away():
     assert routes(copy=False) == [("share", None, None)]
 
 
-class Exports:
-    """An object that exports its memory with Python code."""
-
-    def __dlpack__(self, **keywords):
-        return np.zeros(8, "float32").__dlpack__(**keywords)
-
-    def __dlpack_device__(self):
-        return (1, 0)
-
-
 def test_the_remedy_for_copied_bools_makes_the_copy_go_away(ext):
     mask = np.array([True, False])
 
@@ -193,7 +171,7 @@ def test_the_remedy_for_copied_bools_makes_the_copy_go_away(ext):
 
     expected = [(REASONS["Bools"], REMEDIES["Bools"])]
     assert copies(ext.mask_after, mask, lambda: None) == expected
-    assert copies(ext.first_mask, mask, Exports()) == expected
+    assert copies(ext.first_mask, mask, Exporter(np.zeros(8, "float32"))) == expected
     assert copies(ext.invert, mask) == copies(ext.first_mask, mask, np.zeros(8, "float32")) == []
 
 

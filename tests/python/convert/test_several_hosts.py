@@ -30,6 +30,23 @@ TENSORFLOW = """
         def home(array):
             return int(array.device.rpartition(":")[2])
 """
+# JAX computes with arrays of several devices only if those of one device alone are committed.
+COMMITTED = (
+    JAX
+    + """
+        first, second, *_ = devices
+        there = jax.device_put(np.ones((3, 3, 3), "f4"), second)
+
+        def meets(array):
+            return (array + there).devices() == {second}
+
+        def refuses(array):
+            try:
+                array + there
+            except ValueError as error:
+                return "devices" in str(error)
+"""
+)
 PLANS = """
         def explained(data, target, **options):
             plan = ab.explain(data, target, **options)
@@ -82,26 +99,16 @@ def test_an_array_goes_to_the_host_device_that_is_asked_for(fast):
 
 def test_a_host_device_that_does_not_exist_is_refused():
     code = """
-        def refused(call):
-            try:
-                call()
-            except ab.DeviceUnavailableError as error:
-                return str(error)
-            raise SystemExit("it was not refused")
-
+        refused = lambda call, *words: bridges.raises(ab.DeviceUnavailableError, call, *words)
         there = "available: host:0, host:1, host:2, host:3"
         for source in (image, torch.ones(3), jax.numpy.ones(3)):
             for call in (ab.convert, ab.explain):
-                text = refused(lambda: call(source, "jax", device="cpu:4"))
-                assert "JAX has no host device 4; " + there in text, text
-            text = refused(lambda: ab.jax(device="host:7")(lambda x: x)(source))
-            assert "no host device 7" in text, text
-        try:
-            ab.convert(jax.device_put(image, devices[1]), "jax", device="cpu:3", copy=False)
-        except ab.CopyRequiredError as error:
-            assert "device" in str(error), error
-        else:
-            raise SystemExit("it was not refused")
+                far = lambda: call(source, "jax", device="cpu:4")
+                refused(far, "JAX has no host device 4; " + there)
+            refused(lambda: ab.jax(device="host:7")(lambda x: x)(source), "no host device 7")
+        x = jax.device_put(image, devices[1])
+        far = lambda: ab.convert(x, "jax", device="cpu:3", copy=False)
+        bridges.raises(ab.CopyRequiredError, far, "device")
         # All processors are one host to a framework that does not number them.
         for target in ("torch", "numpy"):
             assert ab.convert(image, target, device=devices[3]).shape == (8, 8)
@@ -187,12 +194,8 @@ def test_tensorflow_has_logical_processors():
                 made, plan = explained(source, "tensorflow", device="cpu:3", copy=copy)
                 assert home(made) == 3 and plan.device == "host:3", plan
             assert home(ab.convert(source, "tensorflow", device="cpu:2", dtype="float16")) == 2
-            try:
-                ab.convert(source, "tensorflow", device="cpu:4")
-            except ab.DeviceUnavailableError as error:
-                assert "no host device 4; available: host:0" in str(error), error
-            else:
-                raise SystemExit("it was not refused")
+            far = lambda: ab.convert(source, "tensorflow", device="cpu:4")
+            bridges.raises(ab.DeviceUnavailableError, far, "no host device 4; available: host:0")
 
         def pointer(array):
             return np.from_dlpack(array).ctypes.data
@@ -229,3 +232,137 @@ def test_a_rust_function_gives_its_result_where_its_lead_is(ext):
         assert home(ext.for_jax(image, image)) == 0
     """
     run(code)
+
+
+# What is committed to a device, and what is not.
+
+
+@pytest.mark.parametrize("fast", ["1", "0"])
+def test_an_array_that_nobody_placed_meets_arrays_of_any_device(fast):
+    code = """
+        x = np.arange(27, dtype="f4").reshape(3, 3, 3)
+        producer = type("Producer", (), {
+            "__dlpack__": lambda self, **keywords: x.__dlpack__(**keywords),
+            "__dlpack_device__": lambda self: (1, 0),
+        })()
+        swapped, tensor = x.astype(">f4"), torch.from_numpy(x)
+        for data in (x, tensor, x.transpose(), swapped, producer, ab.Tensor(x)):
+            array = ab.convert(data, "jax")
+            assert meets(array) and array.devices() == {first}, data
+            assert meets(ab.convert(data, "jax", copy=True)), data
+        assert (np.asarray(ab.convert(x, "jax") + there) == x + 1).all()
+        assert meets(ab.convert(x.astype("f8"), "jax", dtype="float32"))
+        assert meets(ab.stack_slices(list(x), "jax"))
+        # Sharing is not given up for it.
+        shared = ab.convert(torch.ones(3, 3, 3), "jax", copy=False)
+        assert meets(shared)
+        with jax.default_device(second):
+            assert ab.convert(x, "jax").devices() == {second}
+    """
+    run(code, COMMITTED, ARRAYBRIDGE_FAST=fast)
+
+
+def test_a_shared_array_lives_as_long_as_its_uncommitted_one():
+    run(
+        """
+        import gc
+        x = torch.arange(27.0).reshape(3, 3, 3)
+        array = ab.convert(x, "jax", copy=False)
+        assert array.unsafe_buffer_pointer() == x.data_ptr()
+        del x
+        gc.collect()
+        assert array.sum() == 351 and not array.is_deleted()
+        assert meets(array)
+        """,
+        COMMITTED,
+    )
+
+
+def test_an_array_that_the_caller_placed_stays_committed():
+    run(
+        """
+        x = np.ones((3, 3, 3), "f4")
+        assert refuses(ab.convert(x, "jax", device="host"))
+        assert refuses(ab.convert(x, "jax", device="cpu", copy=True))
+        """,
+        COMMITTED,
+    )
+
+
+def test_what_is_made_of_an_array_is_committed_where_and_as_it_is():
+    run(
+        """
+        @ab.jax
+        def double(image):
+            return image * 2.0
+
+        @ab.jax(slice_by_slice=True)
+        def slices(image):
+            return image * 2.0
+
+        ways = {
+            "policy": lambda x: double(x),
+            "slices": lambda x: slices(x),
+            "cast": lambda x: ab.convert(x, "jax", dtype="float32"),
+            "copy": lambda x: ab.convert(x, "jax", copy=True),
+            "stack": lambda x: ab.stack_slices(list(x), "jax"),
+            "unstack": lambda x: ab.unstack_slices(x, "jax")[0],
+        }
+        plain = jax.numpy.ones((3, 3, 3), "uint8")
+        for name, way in ways.items():
+            assert meets(way(plain)), name
+            on_first, on_second = (way(jax.device_put(plain, device)) for device in (first, second))
+            assert on_first.devices() == {first} and refuses(on_first), name
+            assert on_second.devices() == {second} and meets(on_second), name
+        """,
+        COMMITTED,
+    )
+
+
+def test_a_cast_on_an_accelerator_leaves_an_array_as_free_as_it_was():
+    """The second processor stands for an accelerator."""
+    run(
+        """
+        import itertools
+
+        hosts = jax.local_devices
+        jax.local_devices = (
+            lambda backend: [second] if backend == "gpu" else hosts(backend=backend)[:1]
+        )
+        type(jax.numpy.zeros(1)).__dlpack_device__ = (
+            lambda self: (2, 0) if self.devices() == {second} else (1, 0)
+        )
+        given = type(jax.numpy.zeros(1)).__dlpack__
+        type(jax.numpy.zeros(1)).__dlpack__ = lambda self, stream=None, **rest: given(self, **rest)
+        x = np.ones((3, 3, 3), "uint8")
+        with jax.default_device(second):
+            free = jax.numpy.asarray(x)
+        bound = jax.device_put(x, second)
+        here = jax.device_put(x, first)
+        # The second one is cast through the host.
+        for array, dtype in itertools.product((free, bound), ("float32", "float8_e4m3fn")):
+            assert ab.explain(array, "jax", dtype=dtype).device == "accelerator:0"
+            cast = ab.convert(array, "jax", dtype=dtype)
+            assert cast.devices() == {second}
+            assert (cast + there.astype(dtype)).devices() == {second}
+            try:
+                meets_another = (cast + here.astype(dtype)).devices() == {first}
+            except ValueError:
+                meets_another = False
+            assert meets_another == (array is free), dtype
+        """,
+        COMMITTED,
+    )
+
+
+def test_a_jax_without_the_private_class_still_converts():
+    run(
+        """
+        import jax._src.array as private
+        kept, private.ArrayImpl = private.ArrayImpl, None
+        array = ab.convert(np.ones((3, 3, 3), "f4"), "jax")
+        private.ArrayImpl = kept
+        assert array.sum() == 27 and refuses(array)
+        """,
+        COMMITTED,
+    )

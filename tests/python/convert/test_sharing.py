@@ -1,5 +1,7 @@
 """Which frameworks share memory, checked by address and by writing, from tiny arrays to 64 MiB."""
 
+import warnings
+
 import arraybridge as ab
 import bridges
 import numpy as np
@@ -57,59 +59,20 @@ def test_memory_is_shared_as_the_table_says(source, target, shape):
     bridges.need(source, target)
     x = array(source, shape)
     y = ab.convert(x, target)
-    shared = bridges.address(source, x) == bridges.address(target, y)
-    assert shared == (DEFAULT[source, target] == "share")
+    plan, route = ab.explain(x, target), DEFAULT[source, target]
+    assert (bridges.address(source, x) == bridges.address(target, y)) == (route == "share")
+    assert (plan.route, plan.dtype, plan.shape) == (route, "float32", shape)
+    assert (plan.why is not None) == (route == "copy") and plan.nbytes == 4 * np.prod(shape)
 
 
-@pytest.mark.parametrize(("source", "target"), PAIRS)
-def test_explain_and_trace_describe_what_happens(source, target):
-    bridges.need(source, target)
+@pytest.mark.parametrize(("source", "target"), [("numpy", "torch"), ("torch", "numpy")])
+def test_a_write_is_seen_in_the_result_and_back(source, target):
+    bridges.need("torch")
     x = array(source)
-    plan = ab.explain(x, target)
-    with ab.trace() as records:
-        y = ab.convert(x, target)
-    assert len(records) == 1
-    done = records[0]
-    for record in (plan, done):
-        assert (record.source, record.target) == (source, target)
-        assert record.route == DEFAULT[source, target]
-        assert (record.why is not None) == (record.route == "copy")
-        assert record.how
-        assert (record.dtype, tuple(record.shape), record.nbytes) == ("float32", (16, 16), 1024)
-        assert record.route in str(record) or record.how in str(record)
-    assert done.ns > 0
-    if {source, target} <= set(HOST):
-        same = bridges.address(source, x) == bridges.address(target, y)
-        assert same == (done.route == "share")
-
-
-@pytest.mark.parametrize("framework", bridges.CPU_FRAMEWORKS)
-def test_its_own_framework_keeps_the_object(framework):
-    bridges.need(framework)
-    x = array(framework)
-    assert ab.convert(x, framework) is x
-    assert ab.explain(x, framework).route == "keep"
-
-
-def test_a_write_into_numpy_is_seen_by_torch_and_back():
-    bridges.need("torch")
-    x = array("numpy")
-    y = ab.convert(x, "torch")
+    y = ab.convert(x, target)
     x[0, 0] = 42
-    assert y[0, 0].item() == 42
     y[1, 1] = 43
-    assert x[1, 1] == 43
-
-
-def test_a_write_into_torch_is_seen_by_numpy_and_back():
-    bridges.need("torch")
-    x = array("torch")
-    y = ab.convert(x, "numpy")
-    assert y.flags.writeable
-    x[0, 0] = 42
-    assert y[0, 0] == 42
-    y[1, 1] = 43
-    assert x[1, 1].item() == 43
+    assert float(y[0, 0]) == 42 and float(x[1, 1]) == 43
 
 
 @pytest.mark.parametrize("target", ["numpy", "jax", "tensorflow"])
@@ -215,15 +178,6 @@ def test_a_strided_numpy_array_is_shared_with_torch(layout, tmp_path):
     assert y.data_ptr() == bridges.address("numpy", x)
 
 
-@pytest.mark.parametrize("target", ["jax", "tensorflow"])
-def test_a_write_into_torch_is_seen_by(target):
-    bridges.need("torch", target)
-    x = array("torch")
-    y = ab.convert(x, target)
-    x.fill_(7)
-    assert bridges.difference(target, y, np.full((16, 16), 7, "float32")) is None
-
-
 @pytest.mark.parametrize("source", ["jax", "tensorflow"])
 def test_numpy_gets_immutable_memory_read_only(source):
     bridges.need(source)
@@ -233,25 +187,6 @@ def test_numpy_gets_immutable_memory_read_only(source):
         y[0, 0] = 1
     with pytest.raises(ValueError, match="cannot set WRITEABLE"):
         y.flags.writeable = True
-
-
-@pytest.mark.parametrize("target", ["jax", "tensorflow"])
-def test_numpy_memory_is_copied_by_default_at_every_alignment(target):
-    bridges.need(target)
-    image = np.arange(256, dtype="float32").reshape(16, 16)
-    for offset in (0, 4, 16, 32, 48):
-        x = bridges.aligned(image, offset)
-        y = ab.convert(x, target)
-        x[...] = -1
-        assert bridges.difference(target, y, image) is None, offset
-
-
-@pytest.mark.parametrize("target", ["jax", "tensorflow"])
-def test_copy_false_shares_aligned_numpy_memory(target):
-    bridges.need(target)
-    x = array("numpy")
-    y = ab.convert(x, target, copy=False)
-    assert bridges.address(target, y) == bridges.address("numpy", x)
 
 
 @pytest.mark.parametrize("target", ["jax", "tensorflow"])
@@ -358,13 +293,6 @@ def test_an_array_without_memory_of_its_values_is_recorded_as_copied(kind):
             ab.Tensor.from_dlpack(x, copy=False)
 
 
-@pytest.mark.parametrize("source", bridges.CPU_FRAMEWORKS)
-def test_a_kept_array_is_recorded_with_its_dtype_and_size(source):
-    bridges.need(source)
-    record = ab.explain(array(source), source)
-    assert (record.dtype, record.nbytes, record.shape) == ("float32", 1024, (16, 16))
-
-
 def test_an_array_that_its_importer_refused_is_recorded_as_copied():
     bridges.need("jax", "torch")
     bridges.survives(
@@ -425,13 +353,15 @@ def test_the_host_copy_that_jax_keeps_of_a_device_array_cannot_be_written_throug
 
 
 @pytest.mark.parametrize("framework", bridges.CPU_FRAMEWORKS)
-def test_a_kept_array_is_recorded_where_it_is(framework):
+def test_a_kept_array_is_recorded_with_its_place_dtype_and_size(framework):
     bridges.need(framework)
     x = array(framework)
     with ab.trace() as records:
         assert ab.convert(x, framework) is x
-    expected = "accelerator:0" if framework == "pyclesperanto" else "host"
-    assert [r.device for r in (*records, ab.explain(x, framework))] == [expected] * 2
+    place = "accelerator:0" if framework == "pyclesperanto" else "host"
+    for r in (*records, ab.explain(x, framework)):
+        assert (r.route, r.device, r.dtype, r.nbytes) == ("keep", place, "float32", 1024)
+        assert r.shape == (16, 16)
 
 
 @pytest.mark.parametrize("shape", [(1,), (16, 16), (2048, 2048)], ids=str)
@@ -563,23 +493,6 @@ def test_a_read_only_numpy_array_is_copied_into_torch():
     assert ab.convert(x, "torch", copy=False).data_ptr() == x.ctypes.data
 
 
-def test_a_write_into_torch_made_from_a_read_only_memmap_is_harmless(tmp_path):
-    bridges.need("torch")
-    path = tmp_path / "image.bin"
-    path.write_bytes(bytes(4096))
-    bridges.survives(
-        """
-        import sys, numpy as np, torch, arraybridge as ab
-        x = np.memmap(sys.argv[1], "uint8", "r")
-        y = ab.convert(x, "torch")
-        y.fill_(7)
-        assert y.sum().item() == 7 * 4096
-        """,
-        str(path),
-    )
-    assert path.read_bytes() == bytes(4096)
-
-
 def test_a_view_of_immutable_memory_is_copied_on_its_way_to_torch():
     bridges.need("jax")
     source = array("jax")
@@ -622,68 +535,31 @@ def test_memory_that_is_not_aligned_to_its_elements_is_copied_into_torch():
 @pytest.mark.parametrize("source", ["jax", "tensorflow"])
 def test_sharing_immutable_memory_with_torch_warns_and_names_both_ways_out(source):
     bridges.need(source, "torch")
-    bridges.survives(
-        f"""
-        import warnings
-        import bridges, numpy as np
-        bridges.load("{source}", "torch")
-        import arraybridge as ab
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            for _ in range(3):
-                ab.convert(bridges.make("{source}", np.zeros((4, 4), "f4")), "torch")
-        ours = [w for w in caught if issubclass(w.category, ab.SharedImmutableMemoryWarning)]
-        assert len(ours) == 3, [str(w.message) for w in caught]
-        text = str(ours[0].message)
-        assert "copy=True" in text and "copy=False" in text, text
-        assert bridges.names("{source}", text) and bridges.names("torch", text), text
-        """
-    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(3):
+            ab.convert(array(source), "torch")
+    texts = [str(w.message) for w in caught if w.category is ab.SharedImmutableMemoryWarning]
+    assert len(texts) == 3
+    for text in texts:
+        assert "copy=True" in text and "copy=False" in text
+        assert bridges.names(source, text) and bridges.names("torch", text)
 
 
 @pytest.mark.parametrize("source", ["jax", "tensorflow"])
 @pytest.mark.parametrize("copy", [True, False])
 def test_an_explicit_copy_option_does_not_warn(source, copy):
     bridges.need(source, "torch")
-    bridges.survives(
-        f"""
-        import warnings
-        import bridges, numpy as np
-        bridges.load("{source}", "torch")
-        import arraybridge as ab
+    with warnings.catch_warnings():
         warnings.simplefilter("error", ab.SharedImmutableMemoryWarning)
-        ab.convert(bridges.make("{source}", np.zeros((4, 4), "f4")), "torch", copy={copy})
-        """
-    )
+        ab.convert(array(source), "torch", copy=copy)
 
 
 def test_the_warning_as_an_error_leaves_everything_usable():
     bridges.need("jax", "torch")
-    bridges.survives(
-        """
-        import warnings
-        import bridges, numpy as np
-        bridges.load("jax", "torch")
-        import arraybridge as ab
-        x = bridges.make("jax", np.zeros((4, 4), "f4"))
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            try:
-                ab.convert(x, "torch")
-            except ab.SharedImmutableMemoryWarning:
-                pass
-            else:
-                raise SystemExit("no warning")
-        assert ab.convert(x, "numpy").sum() == 0
-        """
-    )
-
-
-@pytest.mark.parametrize(("source", "target"), HOST_PAIRS)
-def test_a_round_trip_keeps_the_bits_and_the_source(source, target):
-    bridges.need(source, target)
-    image = np.arange(256, dtype="float32").reshape(16, 16)
-    x = array(source)
-    back = ab.convert(ab.convert(x, target), source)
-    assert bridges.difference(source, back, image) is None
-    assert bridges.difference(source, x, image) is None
+    x = array("jax")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ab.SharedImmutableMemoryWarning):
+            ab.convert(x, "torch")
+    assert ab.convert(x, "numpy").sum() == 255 * 128

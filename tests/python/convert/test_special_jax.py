@@ -4,7 +4,7 @@ import arraybridge as ab
 import bridges
 import numpy as np
 import pytest
-from special import CASTS, REFUSALS, arrives, refused
+from special import CASTS, arrives, refused
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -79,26 +79,12 @@ def test_a_traced_array_of_a_dtype_that_is_not_known_is_not_cast(jax):
                 call(x)
 
 
-def test_a_deleted_array_is_refused(jax):
-    x = jax.numpy.ones(3)
-    x.delete()
-    refused(x, "jax", "deleted", kind=ab.UnsupportedArrayError)
-
-
 def test_a_donated_array_is_refused(jax):
     x = jax.numpy.ones(1024)
     jax.jit(lambda a: a + 1, donate_argnums=0)(x)
     if not x.is_deleted():
         pytest.skip("this backend did not take the donation")
     refused(x, "jax", "deleted")
-
-
-def test_a_random_key_is_refused(jax):
-    refused(jax.random.key(0), "jax", "key", kind=REFUSALS)
-
-
-def test_a_small_integer_array_is_refused(jax):
-    refused(jax.numpy.ones(4, dtype="int4"), "jax", "int4")
 
 
 def test_a_weakly_typed_array_arrives(jax):
@@ -126,12 +112,7 @@ def test_a_copy_of_a_deleted_array_is_refused():
         x.delete()
         same = ab.jax(lambda a: a, copy=True)
         for call in (lambda: ab.convert(x, "jax", copy=True), lambda: same(x)):
-            try:
-                call()
-            except ab.UnsupportedArrayError as error:
-                assert "deleted" in str(error), error
-            else:
-                raise SystemExit("it was copied")
+            bridges.raises(ab.UnsupportedArrayError, call, "deleted")
         """
     )
 
@@ -169,12 +150,8 @@ def test_a_sharded_array_is_gathered_by_a_copy_alone():
             sharded = jax.device_put(x, sharding)
             for target in ("numpy", "torch"):
                 for copy in (None, False):
-                    try:
-                        ab.convert(sharded, target, copy=copy)
-                    except ab.UnsupportedArrayError as error:
-                        assert "copy=True gathers it" in str(error), error
-                    else:
-                        raise SystemExit("it was converted")
+                    convert = lambda: ab.convert(sharded, target, copy=copy)
+                    bridges.raises(ab.UnsupportedArrayError, convert, "copy=True gathers it")
                 result = ab.convert(sharded, target, copy=True)
                 assert (np.asarray(result) == x).all() and ab.explain(sharded, target, copy=True)
                 result[:] = 0  # nobody else has it

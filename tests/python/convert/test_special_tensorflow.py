@@ -11,17 +11,6 @@ from special import CASTS, arrives, refused
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
-def test_a_variable_gives_its_value(tf):
-    x = tf.Variable([1.0, 2.0, 3.0])
-    assert ab.detect_memory_type(x) == "tensorflow"
-    arrives(x, "tensorflow", np.array([1, 2, 3], "float32"))
-
-
-def test_a_variable_is_kept_by_its_own_framework(tf):
-    x = tf.Variable([1.0])
-    assert ab.convert(x, "tensorflow") is x
-
-
 def test_the_value_of_a_variable_does_not_change_with_it(tf):
     x = tf.Variable([1.0, 2.0])
     y = ab.convert(x, "numpy")
@@ -85,49 +74,6 @@ def test_a_sparse_or_ragged_tensor_is_not_cast_either(tf):
             for call in (ab.convert, ab.explain):
                 with pytest.raises(ab.UnsupportedArrayError, match="sparse|ragged"):
                     call(x, "tensorflow", dtype=dtype)
-
-
-def test_a_sparse_or_ragged_tensor_is_refused(tf):
-    refused(tf.sparse.from_dense([[1.0, 0.0]]), "tensorflow", "sparse")
-    refused(tf.IndexedSlices(tf.ones((1, 2)), tf.constant([0])), "tensorflow", "sparse")
-    refused(tf.ragged.constant([[1, 2], [3]]), "tensorflow", "ragged")
-
-
-def test_a_quantised_or_sub_byte_tensor_is_refused(tf):
-    refused(tf.cast(tf.constant([1.0, 2.0]), tf.qint8), "tensorflow", "qint8")
-    int4 = tf.dtypes.experimental.int4
-    refused(tf.cast(tf.constant([1, 2]), int4), "tensorflow", "int4")
-
-
-def test_a_string_tensor_is_refused(tf):
-    bridges.survives(
-        """
-        import bridges
-        bridges.load()
-        import tensorflow as tf, arraybridge as ab
-        things = {
-            "string": tf.constant(["a", "b"]),
-            "resource": tf.Variable([1.0]).handle,
-            "variant": tf.raw_ops.EmptyTensorList(
-                element_shape=tf.constant([1]), max_num_elements=1, element_dtype=tf.float32
-            ),
-        }
-        for word, x in things.items():
-            for target in bridges.INSTALLED:
-                for copy in (None, True, False):
-                    if target == "tensorflow":
-                        if copy is not True:
-                            assert ab.convert(x, target, copy=copy) is x
-                        continue
-                    try:
-                        ab.convert(x, target, copy=copy)
-                    except (ab.UnsupportedDtypeError, ab.UnsupportedArrayError) as error:
-                        assert bridges.names("tensorflow", str(error)), error
-                        assert word in str(error), (word, error)
-                    else:
-                        raise SystemExit(f"{word} to {target}: converted")
-        """
-    )
 
 
 class Variable:

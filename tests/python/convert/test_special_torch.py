@@ -8,39 +8,9 @@ import arraybridge as ab
 import bridges
 import numpy as np
 import pytest
-from special import CASTS, REFUSALS, arrives, others, refused
+from special import CASTS, arrives, others, refused
 
 pytestmark = pytest.mark.filterwarnings("ignore")
-
-
-def test_a_sparse_tensor_is_refused(torch):
-    dense = torch.eye(3)
-    for x in (dense.to_sparse(), dense.to_sparse_csr(), dense.to_sparse_csc()):
-        refused(x, "torch", "sparse")
-        assert ab.convert(x, "torch") is x
-
-
-def test_a_quantised_tensor_is_refused(torch):
-    try:
-        x = torch.quantize_per_tensor(torch.ones(4), 0.1, 0, torch.quint8)
-    except (RuntimeError, AttributeError, NotImplementedError) as error:
-        pytest.skip(f"this torch makes none: {error}")
-    refused(x, "torch", "quantized", "quint8")
-
-
-def test_a_meta_tensor_is_refused(torch):
-    refused(torch.empty(3, 4, device="meta"), "torch", "meta")
-
-
-def test_a_nested_tensor_is_refused(torch):
-    nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])
-    refused(nested, "torch", "nested")
-
-
-def test_a_mkldnn_tensor_is_refused(torch):
-    if not torch.backends.mkldnn.is_available():
-        pytest.skip("this torch has no mkldnn")
-    refused(torch.ones(3, 4).to_mkldnn(), "torch", "mkldnn tensor (call to_dense() first)")
 
 
 def test_a_jagged_tensor_is_refused_by_its_name():
@@ -48,26 +18,17 @@ def test_a_jagged_tensor_is_refused_by_its_name():
     # It loads triton, which ends a process that has loaded TensorFlow.
     bridges.survives(
         """
-        import torch, arraybridge as ab
+        import torch, arraybridge as ab, bridges
         rows = [torch.ones(2), torch.ones(3)]
         nested = torch.nested.nested_tensor(rows, layout=torch.jagged)
         for copy in (None, True):
-            try:
-                ab.convert(nested, "numpy", copy=copy)
-            except ab.UnsupportedArrayError as error:
-                assert "jagged nested tensor (call to_padded_tensor(0.0) first)" in str(error)
-            else:
-                raise AssertionError("a jagged tensor was converted")
+            convert = lambda: ab.convert(nested, "numpy", copy=copy)
+            why = "jagged nested tensor (call to_padded_tensor(0.0) first)"
+            bridges.raises(ab.UnsupportedArrayError, convert, why)
         padded = ab.convert(nested.to_padded_tensor(0.0), "numpy")
         assert padded.tolist() == [[1, 1, 0], [1, 1, 1]]
         """
     )
-
-
-def test_an_uninitialised_parameter_is_refused(torch):
-    module = torch.nn.LazyLinear(3)
-    refused(module.weight, "torch", "uninitialized (run its module once first)")
-    assert ab.convert(module.weight, "torch") is module.weight
 
 
 def test_a_tensor_without_storage_is_refused(torch):
@@ -82,10 +43,7 @@ def test_a_vmapped_tensor_is_refused(torch):
     seen = []
 
     def inside(x):
-        for target in others("torch"):
-            with pytest.raises(REFUSALS) as caught:
-                ab.convert(x, target)
-            assert bridges.names("torch", str(caught.value))
+        refused(x, "torch", "")
         assert ab.convert(x, "torch") is x
         seen.append(True)
         return x
@@ -162,15 +120,11 @@ def test_a_tensor_under_grad_transformation_is_refused():
     # In a process without TensorFlow: torch.func.grad imports torch._dynamo, which aborts there.
     bridges.survives(
         """
-        import torch, arraybridge as ab
+        import torch, arraybridge as ab, bridges
         seen = []
         def inside(x):
-            try:
-                ab.convert(x, "numpy")
-            except ab.UnsupportedArrayError as error:
-                assert "torch" in str(error).lower(), error
-            else:
-                raise SystemExit("converted")
+            error = bridges.raises(ab.UnsupportedArrayError, lambda: ab.convert(x, "numpy"))
+            assert "torch" in str(error).lower(), error
             assert ab.convert(x, "torch") is x
             seen.append(True)
             return x.sum()
@@ -208,27 +162,17 @@ def test_a_fake_tensor_is_refused():
     # In a process without TensorFlow: with it, this import aborts.
     bridges.survives(
         """
-        import torch, arraybridge as ab, numpy
+        import torch, arraybridge as ab, bridges, numpy
         from torch._subclasses.fake_tensor import FakeTensorMode
         with FakeTensorMode():
             x = torch.ones(3)
             for copy in (None, True, False):
-                try:
-                    ab.convert(x, "numpy", copy=copy)
-                except ab.UnsupportedArrayError as error:
-                    assert "torch" in str(error).lower(), error
-                else:
-                    raise SystemExit("converted")
+                convert = lambda: ab.convert(x, "numpy", copy=copy)
+                error = bridges.raises(ab.UnsupportedArrayError, convert)
+                assert "torch" in str(error).lower(), error
             assert ab.convert(x, "torch") is x
         """
     )
-
-
-def test_requires_grad_is_detached_only_when_crossing(torch):
-    x = torch.arange(3.0, requires_grad=True)
-    assert ab.convert(x, "torch") is x and x.requires_grad
-    arrives(x, "torch", np.arange(3, dtype="float32"))
-    assert x.requires_grad
 
 
 @pytest.mark.parametrize(
@@ -287,55 +231,12 @@ def test_a_trace_and_an_explanation_show_that_an_array_was_detached(torch):
     assert "detached array" in ab.explain(x, "numpy").via
 
 
-def test_a_parameter_arrives_with_its_values(torch):
-    x = torch.nn.Parameter(torch.arange(6.0).reshape(2, 3))
-    arrives(x, "torch", np.arange(6, dtype="float32").reshape(2, 3))
-    y = ab.convert(x, "numpy")
-    assert bridges.address("numpy", y) == x.data_ptr()
-
-
 def test_a_result_with_a_graph_arrives_and_the_graph_stays(torch):
     x = torch.ones(3, requires_grad=True)
     y = x * 2
     arrives(y, "torch", np.full(3, 2, "float32"))
     y.sum().backward()
     assert x.grad.tolist() == [2, 2, 2]
-
-
-def test_a_conjugate_view_arrives_conjugated(torch):
-    values = np.array([1 + 2j, 3 - 4j], "complex64")
-    x = torch.from_numpy(values.copy()).conj()
-    assert x.is_conj()
-    arrives(x, "torch", values.conj())
-    assert x.is_conj()
-
-
-def test_a_negative_view_arrives_with_the_right_sign(torch):
-    values = np.array([1 + 2j, 3 - 4j], "complex64")
-    x = torch.from_numpy(values.copy()).conj().imag
-    assert x.is_neg()
-    arrives(x, "torch", -values.imag)
-    assert x.is_neg()
-
-
-def test_a_conjugate_view_that_requires_grad_arrives(torch):
-    x = torch.tensor([1 + 2j], requires_grad=True).conj()
-    arrives(x, "torch", np.array([1 - 2j], "complex64"))
-
-
-def test_an_inference_tensor_arrives(torch):
-    with torch.inference_mode():
-        x = torch.arange(4.0)
-    arrives(x, "torch", np.arange(4, dtype="float32"))
-
-
-def test_sub_byte_and_complex32_tensors_are_refused(torch):
-    x = torch.ones(3, dtype=torch.complex32)
-    refused(x, "torch", "complex32")
-    for name in ("uint4", "int4", "uint1"):
-        if hasattr(torch, name):
-            x = torch.empty(4, dtype=getattr(torch, name))
-            refused(x, "torch", name)
 
 
 def test_a_numpy_array_converts_under_a_meta_default_device(torch):

@@ -8,27 +8,6 @@ import bridges
 import numpy as np
 import pytest
 
-THREADS = 8
-
-
-def together(call):
-    """What a call gives or raises in each of some threads that begin at the same moment."""
-    barrier, results = threading.Barrier(THREADS), []
-
-    def work():
-        barrier.wait()
-        try:
-            results.append(call())
-        except Exception as error:
-            results.append(error)
-
-    threads = [threading.Thread(target=work) for _ in range(THREADS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return results
-
 
 class Exporter:
     """An exporter whose capsule is the same at each call, as no exporter should do."""
@@ -46,7 +25,7 @@ class Exporter:
 def test_one_of_several_threads_takes_a_capsule():
     for round_number in range(200):
         exporter = Exporter(np.full(100, round_number, "float32"))
-        results = together(lambda exporter=exporter: ab.convert(exporter, "numpy"))
+        results = bridges.together(lambda exporter=exporter: ab.convert(exporter, "numpy"))
         taken = [result for result in results if isinstance(result, np.ndarray)]
         assert len(taken) == 1, results
         assert (taken[0] == round_number).all()
@@ -59,7 +38,7 @@ def test_one_of_several_threads_takes_a_capsule():
 )
 def test_a_block_is_entered_by_one_thread_at_a_time(make):
     for _ in range(50):
-        block, inside = make(), threading.Barrier(THREADS)
+        block, inside = make(), threading.Barrier(bridges.THREADS)
 
         def enter(block=block, inside=inside):
             try:
@@ -70,7 +49,7 @@ def test_a_block_is_entered_by_one_thread_at_a_time(make):
             inside.wait()
             return block.__exit__(None, None, None)
 
-        results = together(enter)
+        results = bridges.together(enter)
         assert results.count(None) == 1, results
         assert all(result is None or "already open" in result for result in results), results
 
@@ -86,7 +65,7 @@ def test_traces_of_all_threads_end_alone():
             counts.append(len(records))
         return counts
 
-    for counts in together(traced):
+    for counts in bridges.together(traced):
         assert isinstance(counts, list) and min(counts) >= 1, counts
     with ab.trace() as records:
         ab.convert(array, "numpy", copy=True)
@@ -106,7 +85,7 @@ def test_one_declared_function_serves_all_threads():
             assert (made == image).all()
         return True
 
-    assert together(work) == [True] * THREADS
+    assert bridges.together(work) == [True] * bridges.THREADS
 
 
 @pytest.mark.skipif(

@@ -6,11 +6,10 @@ import inspect
 import json
 import os
 import pickle
-import subprocess
-import sys
 import threading
 
 import arraybridge as ab
+import command_line
 import numpy as np
 import pytest
 
@@ -318,8 +317,7 @@ print(sys.argv[1:], __name__, sys.path[0])
 def run_traced(tmp_path, end, *options):
     script = tmp_path / "program.py"
     script.write_text(PROGRAM.format(end=end))
-    command = [sys.executable, "-m", "arraybridge", "trace", *options, str(script), "--json", "b"]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return command_line.run("trace", *options, str(script), "--json", "b")
 
 
 def test_the_command_runs_a_program_and_keeps_its_status(tmp_path):
@@ -337,8 +335,7 @@ def test_a_script_or_a_timeline_that_cannot_be_opened_ends_the_command_before_th
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"arraybridge trace: cannot open {missing}: No such file or directory\n"
 
-    command = [sys.executable, "-m", "arraybridge", "trace", "--save", tmp_path / "y.json", missing]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = command_line.run("trace", "--save", str(tmp_path / "y.json"), missing)
     assert done.returncode == 2 and done.stderr.count("\n") == 1 and missing in done.stderr
     assert not (tmp_path / "y.json").exists()
 
@@ -348,8 +345,7 @@ def test_a_timeline_is_written_where_the_command_was_called(tmp_path):
     script.write_text(f"import os\nos.chdir({str(tmp_path)!r})")
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    command = [sys.executable, "-m", "arraybridge", "trace", "--save", "x.json", str(script)]
-    subprocess.run(command, cwd=elsewhere, check=True, timeout=60)
+    assert command_line.run("trace", "--save", "x.json", str(script), cwd=elsewhere).returncode == 0
     assert json.loads((elsewhere / "x.json").read_text()) and not (tmp_path / "x.json").exists()
 
 

@@ -10,11 +10,11 @@ import faked
 import pytest
 
 DRIVER = """
-import fake_cupy, fake_torch, fake_jax, fake_tensorflow, fake_pyclesperanto, fake_device
+import fake_cupy, fake_torch, fake_tensorflow, fake_pyclesperanto, fake_device
 driver = fake_cupy.attach()
-cupy, torch, jax = fake_cupy.mount(), fake_torch.mount(), fake_jax.mount()
+cupy, torch = fake_cupy.mount(), fake_torch.mount()
 tf, cle = fake_tensorflow.mount(), fake_pyclesperanto.mount()
-import gc, re, threading, warnings, numpy as np, arraybridge as ab
+import bridges, gc, warnings, numpy as np, arraybridge as ab
 warnings.simplefilter("error")
 image = np.arange(6, dtype="f4").reshape(2, 3)
 reading = []
@@ -34,9 +34,9 @@ def reader(framework):
 """
 
 
-@pytest.fixture(scope="module")
-def on_driver(tmp_path_factory):
-    """Runs a program on the fake driver."""
+@pytest.fixture(scope="session")
+def driver(tmp_path_factory):
+    """A folder with the fake under the names of the driver and of its compiler."""
     if sys.platform != "linux" or not shutil.which("cc"):
         pytest.skip("cc builds the fake driver, which stands for libcuda.so.1")
     folder = tmp_path_factory.mktemp("fake_cuda")
@@ -46,10 +46,17 @@ def on_driver(tmp_path_factory):
     libraries = ["-lm", "-lpthread"]
     # A driver is installed under this name; packages for development have `libcuda.so` besides.
     subprocess.run([*command, folder / "libcuda.so.1", source, *libraries], check=True)
+    (folder / "libnvrtc.so").symlink_to(folder / "libcuda.so.1")
+    return folder
 
-    def on_driver(code, before=folder):
+
+@pytest.fixture
+def on_driver(driver):
+    """Runs a program on the fake driver."""
+
+    def on_driver(code, before=driver):
         end = "\nfound = violations()\nassert not found, found\n"
-        env = {"LD_LIBRARY_PATH": f"{before}:{folder}"}
+        env = {"LD_LIBRARY_PATH": f"{before}:{driver}"}
         faked.run(textwrap.dedent(code) + end, before=DRIVER, env=env)
 
     return on_driver

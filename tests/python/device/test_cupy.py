@@ -55,7 +55,7 @@ def fakes():
         yield name, getattr(fake_cupy, name), getattr(cupy, name)
     for name in ("__dlpack__", "__dlpack_device__", "get", "copy", "astype"):
         yield name, getattr(fake_cupy.ndarray, name), getattr(cupy.ndarray, name)
-    for name in ("Device", "Stream", "ExternalStream", "get_current_stream"):
+    for name in ("Device", "Stream", "get_current_stream"):
         yield name, getattr(fake_cupy, name), getattr(cupy.cuda, name)
 
 

@@ -133,7 +133,7 @@ def test_fake_driver_what_needs_cuda_says_why_it_does_not_work(forks):
         def child():
             calls()
             # Host memory that should go to the device.
-            for target in ("cupy", "torch", "jax"):
+            for target in ("cupy", "torch", "tensorflow"):
                 convert = lambda: ab.convert(image, target, device=0)
                 raises(ab.DeviceUnavailableError, convert, *WAY_OUT)
             declared = ab.cupy(lambda image: image)
@@ -193,7 +193,7 @@ def test_fake_driver_what_is_kept_until_a_call_is_done_is_left_to_the_parent(for
         """
         import atexit, weakref
         f = reader(ab.cupy(copy=False))
-        x = jax.array(image)
+        x = tf.constant(image)
         owner = weakref.ref(x._host.base)
 
         def at_the_end():

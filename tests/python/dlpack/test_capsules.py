@@ -12,43 +12,17 @@ import arraybridge as ab
 import bridges
 import numpy as np
 import pytest
+from ctable import DELETER, Device, DLTensor, DType, Managed, Version
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 MEMORY = np.zeros(1 << 16, "uint8")
 
 
-class Tensor(ctypes.Structure):
-    _fields_ = [
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.c_void_p),
-        ("strides", ctypes.c_void_p),
-        ("byte_offset", ctypes.c_uint64),
-    ]
-
-
 class Legacy(ctypes.Structure):
-    _fields_ = [("tensor", Tensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
+    _fields_ = [("tensor", DLTensor), ("context", ctypes.c_void_p), ("deleter", DELETER)]
 
 
-class Versioned(ctypes.Structure):
-    _fields_ = [
-        ("major", ctypes.c_uint32),
-        ("minor", ctypes.c_uint32),
-        ("context", ctypes.c_void_p),
-        ("deleter", ctypes.c_void_p),
-        ("flags", ctypes.c_uint64),
-        ("tensor", Tensor),
-    ]
-
-
-DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 new_capsule = ctypes.pythonapi.PyCapsule_New
 new_capsule.restype = ctypes.py_object
 new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
@@ -118,19 +92,17 @@ def test_a_capsule_that_breaks_the_rules_is_an_error_and_is_freed_once(d):
         return
     freed = []
     deleter = DELETER(lambda pointer: freed.append(pointer))
-    managed = (Versioned if d["versioned"] else Legacy)()
-    if d["versioned"]:
-        managed.major, managed.minor = d["major"], 0
+    managed = Managed(Version(d["major"], 0)) if d["versioned"] else Legacy()
     if d["deleter"]:
-        managed.deleter = ctypes.cast(deleter, ctypes.c_void_p)
+        managed.deleter = deleter
     extents = {}
     for key in ("shape", "strides"):
         if d[key] is not None:
             extents[key] = (ctypes.c_int64 * max(len(d[key]), 1))(*d[key])
-            setattr(managed.tensor, key, ctypes.addressof(extents[key]))
+            setattr(managed.tensor, key, extents[key])
     tensor = managed.tensor
-    tensor.ndim, tensor.device_type = d["ndim"], d["device"]
-    tensor.code, tensor.bits, tensor.lanes = d["code"], d["bits"], d["lanes"]
+    tensor.ndim, tensor.device.type = d["ndim"], d["device"]
+    tensor.dtype = DType(d["code"], d["bits"], d["lanes"])
     tensor.byte_offset = d["byte_offset"]
     if d["data"]:
         tensor.data = MEMORY.ctypes.data + 64
@@ -155,8 +127,7 @@ class Liar:
         self.says, self.is_on = says, is_on
         self.extents = (ctypes.c_int64 * 1)(4), (ctypes.c_int64 * 1)(1)
         # Nothing is there: to read it ends the process.
-        tensor = Tensor(4096, *is_on, 1, 2, 32, 1, *map(ctypes.addressof, self.extents), 0)
-        self.managed = Legacy(tensor, None, None)
+        self.managed = Legacy(DLTensor(4096, Device(*is_on), 1, DType(2, 32, 1), *self.extents, 0))
 
     def __dlpack__(self, **_):
         return new_capsule(ctypes.addressof(self.managed), b"dltensor", None)
@@ -204,7 +175,7 @@ def test_a_deleter_that_raises_leaves_no_exception_behind(monkeypatch):
 
     x, deleter = Liar((1, 0), (1, 0)), DELETER(free)
     x.managed.tensor.data = MEMORY.ctypes.data
-    x.managed.deleter = ctypes.cast(deleter, ctypes.c_void_p)
+    x.managed.deleter = deleter
     assert ab.convert(x, "numpy", copy=True).tolist() == [0] * 4
     assert raised == [ZeroDivisionError]
 

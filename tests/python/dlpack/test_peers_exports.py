@@ -12,23 +12,11 @@ import arraybridge as ab
 import bridges
 import numpy as np
 import pytest
-from producers import Device, Exporter, Old, capsule_name, importers, meets, same
+from producers import Exporter, Old, capsule_name, importers, same
 
 pytestmark = pytest.mark.filterwarnings("ignore::arraybridge.SharedImmutableMemoryWarning")
 
 
-@meets("numpy", "test_dunder_dlpack_refcount")
-@pytest.mark.parametrize("version", [(0, 0), None, (1, 0), (100, 3)])
-def test_a_capsule_holds_the_memory_until_it_is_gone(version):
-    base = np.arange(5)
-    before = sys.getrefcount(base)
-    capsule = ab.Tensor(base).__dlpack__(max_version=version)
-    assert sys.getrefcount(base) == before + 1
-    del capsule
-    assert sys.getrefcount(base) == before
-
-
-@meets("numpy", "test_from_dlpack_refcount")
 @pytest.mark.parametrize("kind", [np.ndarray, Old])
 def test_an_import_holds_the_memory_until_it_is_gone(kind):
     base = np.arange(5).view(kind)
@@ -42,7 +30,6 @@ def test_an_import_holds_the_memory_until_it_is_gone(kind):
         assert sys.getrefcount(base) == before
 
 
-@meets("numpy", "test_dlpack_destructor_exception")
 @pytest.mark.parametrize("version", [None, (1, 0)])
 def test_a_capsule_that_an_exception_drops_leaves_the_exception(version):
     def fail():
@@ -53,7 +40,6 @@ def test_a_capsule_that_an_exception_drops_leaves_the_exception(version):
         fail()
 
 
-@meets("jax", "testJaxArrayRoundTrip")
 @pytest.mark.parametrize("shape", [(), (4,), (2, 1, 4), (0,), (3, 0)])
 def test_one_array_becomes_many_tensors_and_arrays(shape):
     bridges.need("jax")
@@ -66,7 +52,6 @@ def test_one_array_becomes_many_tensors_and_arrays(shape):
             assert same(ab.convert(Exporter(tensor), "numpy"), data)
 
 
-@meets("torch", "test_dlpack_shared_storage")
 def test_one_tensor_is_imported_many_times_and_shared_by_all():
     bridges.need("torch")
     base = np.zeros(5)
@@ -78,8 +63,6 @@ def test_one_tensor_is_imported_many_times_and_shared_by_all():
     assert np.from_dlpack(ab.Tensor(Exporter(one))).tolist() == base.tolist()
 
 
-@meets("numpy", "test_dunder_dlpack_stream")
-@meets("torch", "test_dlpack_tensor_invalid_stream", "test_dlpack_invalid_cpu_stream")
 def test_host_memory_has_no_stream():
     tensor = ab.Tensor(np.arange(5))
     tensor.__dlpack__(stream=None)
@@ -88,8 +71,6 @@ def test_host_memory_has_no_stream():
             tensor.__dlpack__(stream=stream)
 
 
-@meets("numpy", "test_dunder_dlpack_copy")
-@meets("array-api-tests", "test_dunder_dlpack")
 def test_every_combination_of_arguments_is_taken():
     tensor = ab.Tensor(np.arange(6).reshape(2, 3))
     absent = object()
@@ -109,8 +90,6 @@ def test_every_combination_of_arguments_is_taken():
         tensor.__dlpack__(copy=np.array([1, 2, 3]))
 
 
-@meets("torch", "test_max_version", "test_dlpack_capsule_conversion")
-@meets("dlpark", "reusable_exporter_creates_fresh_capsules_and_selects_the_abi")
 def test_a_capsule_of_the_version_that_was_asked_for_is_taken():
     bridges.need("torch")
     base = np.arange(5, dtype="float32")
@@ -124,33 +103,16 @@ def test_a_capsule_of_the_version_that_was_asked_for_is_taken():
         assert capsule_name(capsule) == f"used_{name}"
 
 
-@meets("numpy", "test_device")
-@meets("torch", "test_unsupported_device_error")
 def test_a_device_where_the_memory_is_not_is_a_buffer_error():
     tensor = ab.Tensor(np.arange(5))
+    assert tensor.__dlpack_device__() == (1, 0)
     tensor.__dlpack__(dl_device=(1, 0))
     assert np.from_dlpack(tensor, device="cpu").tolist() == list(range(5))
-    # 10 is ROCm, and 16 Hexagon.
-    for device, version in itertools.product([(10, 0), (16, 0)], [None, (1, 0)]):
+    # 4 is OpenCL, 10 ROCm, and 16 Hexagon.
+    devices = [(1, 1), (2, 0), (4, 0), (10, 0), (16, 0)]
+    for device, version in itertools.product(devices, [None, (1, 0)]):
         with pytest.raises(BufferError, match="not on"):
             tensor.__dlpack__(dl_device=device, max_version=version)
-
-
-@meets("numpy", "test_dlpack_device")
-@meets("array-api-tests", "test_dlpack_device")
-@pytest.mark.parametrize("dtype", bridges.DTYPES)
-def test_every_dtype_is_on_a_device_that_dlpack_knows(dtype):
-    for data in (bridges.values(dtype), bridges.values(dtype)[::2]):
-        kind, index = ab.Tensor(data).__dlpack_device__()
-        assert (Device(kind), index, type(index)) == (Device.CPU, 0, int)
-
-
-@meets("jax", "testCudaArrayInterfaceOnNonCudaFails")
-def test_host_memory_has_no_cuda_array_interface():
-    tensor = ab.Tensor(np.arange(5))
-    assert not hasattr(tensor, "__cuda_array_interface__")
-    with pytest.raises(AttributeError, match="CUDA"):
-        _ = tensor.__cuda_array_interface__
 
 
 def torch_refusals():
@@ -165,8 +127,6 @@ def torch_refusals():
     }
 
 
-@meets("torch", "test_dlpack_export_requires_grad", "test_dlpack_export_is_conj")
-@meets("torch", "test_dlpack_export_non_strided", "test_dlpack_unsupported_dtype_error")
 @pytest.mark.filterwarnings("ignore::arraybridge.GradientDetachedWarning", "ignore::UserWarning")
 @pytest.mark.parametrize("name", ["gradient", "conjugate", "sparse", "quantized"])
 def test_what_torch_does_not_export_is_converted_as_it_is_meant_or_refused(name):
@@ -182,7 +142,6 @@ def test_what_torch_does_not_export_is_converted_as_it_is_meant_or_refused(name)
         assert same(np.asarray(ab.Tensor(x)), x.detach().resolve_conj().numpy())
 
 
-@meets("numpy", "test_strides_not_multiple_of_itemsize", "test_invalid_byte_swapping")
 def test_what_numpy_does_not_export_is_copied_or_refused():
     packed = np.zeros(5, [("int", "int32"), ("char", "int8")])["int"]
     swapped = np.arange(5, dtype=np.dtype("=i8").newbyteorder())
@@ -195,7 +154,6 @@ def test_what_numpy_does_not_export_is_copied_or_refused():
         assert np.from_dlpack(ab.Tensor(x)).tolist() == x.tolist()
 
 
-@meets("numpy", "test_invalid_dtype")
 def test_a_dtype_that_dlpack_lacks_is_refused():
     when = np.asarray(np.datetime64("2021-05-27"))
     with pytest.raises(ab.UnsupportedDtypeError, match="datetime64"):

@@ -4,22 +4,16 @@ Where a peer demands an error, any error meets the demand: classes and words dif
 The producers here have DLPack's methods only, so that nothing else of them can be used.
 """
 
-import importlib
-import itertools
-
 import arraybridge as ab
 import bridges
 import ml_dtypes
 import numpy as np
 import pytest
-from producers import Exporter, Old, importers, meets, same
+from producers import Exporter, Old, importers, same
 
 pytestmark = pytest.mark.filterwarnings("ignore::arraybridge.SharedImmutableMemoryWarning")
 
 
-@meets("numpy", "test_dtype_passthrough")
-@meets("torch", "test_dlpack_protocol_conversion", "test_from_dlpack", "test_from_dlpack_dtype")
-@meets("torch", "test_numpy_dlpack_protocol_conversion")
 @pytest.mark.parametrize("dtype", (*bridges.STANDARD, "bfloat16"))
 def test_every_dtype_passes_through_in_both_directions(dtype):
     data = bridges.values(dtype, (5,))
@@ -45,9 +39,6 @@ VIEWS = {
 }
 
 
-@meets("numpy", "test_non_contiguous")
-@meets("torch", "test_from_dlpack_noncontinguous")
-@meets("jax", "testNumpyToJaxNondefaultLayout", "testTensorFlowToJaxNondefaultLayout")
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("dtype", ["uint8", "float32", "complex64"])
 def test_every_view_arrives_in_every_library(view, dtype):
@@ -59,15 +50,6 @@ def test_every_view_arrives_in_every_library(view, dtype):
         assert same(importers()[name](ab.Tensor(data)), data), name
 
 
-def test_a_transposed_tensor_of_tensorflow_arrives_in_jax():
-    bridges.need("tensorflow", "jax")
-    import tensorflow as tf
-
-    x = tf.transpose(tf.reshape(tf.range(4), (2, 2)))
-    assert same(ab.convert(x, "jax"), np.arange(4, dtype="int32").reshape(2, 2).T)
-
-
-@meets("numpy", "test_higher_dims", "test_ndim0")
 @pytest.mark.parametrize("ndim", [*range(6), 31, 32, 33, 64])
 def test_every_rank_of_numpy_arrives(ndim):
     data = np.full((1,) * ndim, 3.5)
@@ -76,8 +58,6 @@ def test_every_rank_of_numpy_arrives(ndim):
         assert taken.shape == data.shape and taken.ravel().tolist() == [3.5]
 
 
-@meets("numpy", "test_size1dims_arrays")
-@meets("torch", "test_dlpack_normalize_strides")
 def test_strides_of_axes_with_one_element_do_not_matter_and_stay():
     bridges.need("torch")
     odd = np.ndarray((10, 5, 1), "f8", np.arange(400, dtype="uint8"), strides=(8, 80, 4))
@@ -88,51 +68,9 @@ def test_strides_of_axes_with_one_element_do_not_matter_and_stay():
     assert importers()["torch"](ab.Tensor(one)).stride() == (3,)
 
 
-SHAPES = [(), (4,), (3, 4), (2, 3, 4), (3, 1), (1, 4), (2, 1, 4), (0,), (0, 4), (3, 0)]
-
-
-@meets("jax", "testTensorFlowToJax", "testJaxToTensorFlow", "testJaxToNumpy")
-@pytest.mark.parametrize("dtype", ["bool", "int8", "uint32", "float16", "float32", "bfloat16"])
-def test_every_shape_goes_between_jax_tensorflow_and_numpy(dtype):
-    bridges.need("jax", "tensorflow")
-    for shape in SHAPES:
-        data = bridges.values(dtype, shape)
-        for source, target in itertools.permutations(("jax", "tensorflow", "numpy"), 2):
-            array = bridges.make(source, data)
-            assert same(ab.convert(array, target), data), (source, target, shape)
-            taken = ab.convert(ab.Tensor(array), target)
-            assert same(taken, data), (source, target, shape)
-
-
-@meets("jax", "testTensorFlowToJaxInt64")
-def test_int64_becomes_int32_only_where_that_is_said():
-    bridges.need("jax", "tensorflow")
-    x = bridges.make("tensorflow", np.ones((2, 3), "int64"))
-    with bridges.x64(False):
-        assert importers()["jax"](ab.Tensor(np.ones((2, 3), "int64"))).dtype == "int32"
-        with pytest.raises(ab.UnsupportedDtypeError, match="int32"):
-            ab.convert(x, "jax")
-        with pytest.warns(ab.NarrowedDtypeWarning, match="int64"):
-            assert ab.convert_memory(x, "tensorflow", "jax").dtype == "int32"
-    with bridges.x64(True):
-        assert ab.convert(x, "jax").dtype == "int64"
-
-
-@meets("jax", "testJaxAndTfHaveTheSameBfloat16Type")
 def test_bfloat16_is_that_of_ml_dtypes_whoever_brings_it():
     data = bridges.values("bfloat16", (3,))
     for name in ("jax", "tensorflow", "torch"):
         if name in bridges.INSTALLED:
             seen = np.asarray(ab.Tensor(bridges.make(name, data)))
             assert seen.dtype == np.dtype(ml_dtypes.bfloat16)
-
-
-@meets("torch", "test_automatically_select_in_creation")
-def test_functions_that_make_arrays_of_anything_take_a_tensor():
-    data = np.arange(10, dtype="float32")
-    for make in (np.array, np.asarray):
-        assert np.array_equal(make(ab.Tensor(data)), data)
-    bridges.need("torch", "jax")
-    torch, jax = importlib.import_module("torch"), importlib.import_module("jax")
-    for make in (torch.tensor, torch.asarray, jax.numpy.from_dlpack):
-        assert same(make(ab.Tensor(data)), data), make

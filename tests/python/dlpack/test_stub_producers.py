@@ -148,32 +148,6 @@ def test_torch_asks_a_producer_on_a_device_as_its_fake_does():
     )
 
 
-def test_jax_asks_a_producer_on_a_device_as_its_fake_does():
-    bridges.need("jax")
-    run(
-        """
-        import contextlib, fake_device, fake_jax, jax
-        from jax._src import dlpack
-        # Without this, JAX looks for a GPU, and raises.
-        device = types.SimpleNamespace(get_stream_for_external_ready_events=lambda: 0x70)
-        backend = types.SimpleNamespace(device_from_local_hardware_id=lambda index: device)
-        dlpack.xla_bridge.get_backend = lambda platform: backend
-        fake_jax._on = lambda index: contextlib.nullcontext(0x70)
-        knows_versions = jax.__version_info__ >= (0, 12)
-        fake_jax.DLPACK_VERSION = dlpack.DLPACK_VERSION if knows_versions else None
-        bare = {"stream": 0x70}
-        expected = {**bare, "max_version": dlpack.DLPACK_VERSION} if knows_versions else bare
-        assert asked(jax.dlpack.from_dlpack) == asked(fake_jax._from_dlpack) == [expected]
-        if knows_versions:
-            # A producer that does not know versions is asked without one.
-            again = asked(jax.dlpack.from_dlpack, "max_version")
-            assert again == asked(fake_jax._from_dlpack, "max_version") == [expected, bare]
-        """,
-        load=("jax", "numpy"),
-        before=PREFACE + RECORDER,
-    )
-
-
 def test_tensorflow_asks_no_producer():
     bridges.need("tensorflow")
     run(
@@ -187,43 +161,6 @@ def test_tensorflow_asks_no_producer():
         """,
         load=("tensorflow", "numpy"),
         before=PREFACE + RECORDER,
-    )
-
-
-def test_a_view_that_is_not_aligned_for_the_target_is_copied_on_its_device():
-    bridges.need("jax")
-    run(
-        """
-        import jax
-        given = []
-
-        def from_dlpack(data, device):
-            given.append(data)
-            return jax.numpy.asarray(data._host)
-
-        type(jax.numpy.zeros(1)).__dlpack_device__ = lambda self: (2, 0)
-        hosts = jax.local_devices
-        jax.local_devices = lambda backend: ["gpu"] if backend == "gpu" else hosts(backend=backend)
-        jax.default_device = lambda device: __import__("contextlib").nullcontext()
-        jax.dlpack.from_dlpack = from_dlpack
-
-        class WithoutInterface(cupy.ndarray):
-            @property
-            def __cuda_array_interface__(self):
-                raise AttributeError("no array interface")
-
-        line = bridges.aligned(np.arange(32, dtype="f4"))
-        for kind, first in ((cupy.ndarray, 1), (WithoutInterface, 1), (cupy.ndarray, 4)):
-            view = kind(line[first:])
-            view._address = line[first:].ctypes.data
-            told = ab.explain(view, "jax")
-            assert told.route == ("share" if first == 4 else "copy"), told
-            assert first == 4 or "aligned" in told.why, told
-            y = ab.convert(view, "jax")
-            assert y.tolist() == line[first:].tolist()
-            assert (given[-1] is view) == (first == 4), (first, told)
-        """,
-        load=("numpy", "jax"),
     )
 
 
@@ -254,24 +191,6 @@ def test_a_result_that_landed_elsewhere_is_not_passed_off_as_what_was_asked_for(
         """,
         load=("numpy", "tensorflow"),
         before=PREFACE + TENSORFLOW_ON_A_GPU,
-    )
-
-
-def test_a_download_runs_on_the_device_of_its_source_and_a_move_on_that_of_its_target():
-    run(
-        """
-        with cupy.cuda.Device(1):
-            x = cupy.ndarray(image)
-        for call, where in (
-            (lambda: ab.convert(x, "numpy"), "get on 1"),
-            (lambda: ab.convert(x, "cupy", device=0), "copy on 0"),
-        ):
-            fake_cupy.LOG.clear()
-            call()
-            assert fake_cupy.LOG[0] == where, fake_cupy.LOG
-        assert ab.explain(x, "cupy", device=0).how == "move"
-        """,
-        load=("numpy",),
     )
 
 

@@ -10,6 +10,7 @@ import ctable
 import ml_dtypes
 import numpy as np
 import pytest
+from producers import Exporter, Old
 
 HOST = ("numpy", "torch", "jax", "tensorflow")
 IMAGE = np.arange(24, dtype="float32").reshape(4, 6)
@@ -69,16 +70,6 @@ def test_the_libraries_own_imports_take_a_tensor():
     assert np.array_equal(imported.numpy(), IMAGE)
 
 
-def test_a_write_is_seen_on_both_sides():
-    bridges.need("torch")
-    import torch
-
-    source = IMAGE.copy()
-    tensor = ab.Tensor(source)
-    torch.from_dlpack(tensor)[0, 0] = 42
-    assert source[0, 0] == 42
-
-
 @pytest.mark.parametrize(
     "data",
     [
@@ -103,42 +94,12 @@ def test_every_layout_arrives(data):
     assert np.array_equal(again, data)
 
 
-def test_copy_is_kept_to():
-    array = IMAGE.copy()
-    copied = ab.Tensor.from_dlpack(array, copy=True)
-    assert not np.shares_memory(np.asarray(copied), array)
-    shared = ab.Tensor.from_dlpack(array, copy=False)
-    assert np.shares_memory(np.asarray(shared), array)
-    with pytest.raises(ab.CopyRequiredError):
-        ab.Tensor.from_dlpack(array.astype(">f4"), copy=False)
-
-
-class Plain:
-    """An object of no framework that hands its memory out, as compilers' tensors do."""
-
-    def __init__(self, array, legacy=False):
-        self.array, self.legacy = array, legacy
-
-    def __dlpack__(self, *, stream=None, **keywords):
-        if keywords and self.legacy:
-            raise TypeError("no keywords here")
-        return self.array.__dlpack__(stream=stream, **keywords)
-
-    def __dlpack_device__(self):
-        return self.array.__dlpack_device__()
-
-
 @pytest.mark.parametrize("framework", HOST)
 @pytest.mark.parametrize("legacy", [False, True])
 def test_convert_takes_any_object_that_hands_out_its_memory(framework, legacy):
     bridges.need(framework)
-    array = ab.convert(Plain(IMAGE.copy(), legacy), framework)
+    array = ab.convert(Exporter(IMAGE.copy().view(Old if legacy else np.ndarray)), framework)
     assert bridges.difference(framework, array, IMAGE) is None
-
-
-def test_a_legacy_tensor_counts_as_read_only():
-    assert not ab.convert(Plain(IMAGE.copy(), legacy=True), "numpy").flags.writeable
-    assert ab.convert(Plain(IMAGE.copy()), "numpy").flags.writeable
 
 
 class FakeDeviceArray:
@@ -194,7 +155,7 @@ def test_a_downloaded_array_is_cast_once(target):
 
 # The address is none of this process; whoever looks there ends it.
 ON_DEVICE = """
-        import arraybridge as ab, copy, ctable, ctypes, pickle
+        import arraybridge as ab, bridges, copy, ctable, ctypes, pickle
         shape, strides = (ctypes.c_int64 * 2)(4, 6), (ctypes.c_int64 * 2)(6, 1)
         tensor = ctable.DLTensor(8, ctable.Device(2, 0), 2, ctable.DType(2, 32, 1), shape, strides)
         managed = ctable.Managed(ctable.Version(1, 3), None, ctable.DELETER(lambda managed: None))
@@ -215,7 +176,7 @@ def test_a_tensor_on_a_device_is_explained_without_a_look_at_its_memory():
 
 
 def test_what_a_producer_raises_is_the_cause():
-    class Broken(Plain):
+    class Broken(Exporter):
         def __dlpack__(self, **keywords):
             raise BufferError("not today")
 
@@ -257,7 +218,7 @@ def test_as_function_takes_and_gives_a_frameworks_arrays(framework):
     def compiled(image, factor, *, parts):
         assert isinstance(image, ab.Tensor)
         array = np.from_dlpack(image) * factor
-        return ab.Tensor(array), [Plain(array), array.__dlpack__()], parts
+        return ab.Tensor(array), [Exporter(array), array.__dlpack__()], parts
 
     call = ab.as_function(compiled, framework)
     assert call.__name__ == "compiled"
@@ -377,13 +338,9 @@ def test_a_tensor_goes_to_another_process_and_back():
 def test_a_tensor_on_a_device_is_not_pickled_and_the_error_says_what_to_do():
     code = """
         for function in (pickle.dumps, copy.copy, copy.deepcopy):
-            try:
-                function(tensor)
-            except TypeError as error:
-                assert 'tensor on cuda:0 cannot be pickled' in str(error), error
-                assert 'take arraybridge.convert(tensor, "numpy")' in str(error), error
-            else:
-                raise AssertionError(function)
+            advice = 'take arraybridge.convert(tensor, "numpy")'
+            call = lambda: function(tensor)
+            bridges.raises(TypeError, call, "tensor on cuda:0 cannot be pickled", advice)
         del tensor
         print("refused")
     """

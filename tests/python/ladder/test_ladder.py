@@ -144,37 +144,6 @@ def test_a_rung_that_fails_for_another_reason_adds_a_note_and_raises_nothing():
     assert "weights are elsewhere" in notes(caught)
 
 
-def test_a_users_own_words_are_no_exhausted_memory():
-    bridges.need("torch", "jax", "tensorflow", "pyclesperanto")
-    for name in (*HOSTED, "pyclesperanto"):
-        for error in (RuntimeError("out of memory"), ValueError("RESOURCE_EXHAUSTED")):
-            calls = []
-
-            def f(image, error=error, calls=calls):
-                calls.append(image)
-                raise error
-
-            with pytest.raises(type(error)) as caught:
-                getattr(ab, name)(f)(image())
-            assert caught.value is error and len(calls) == 1 and notes(caught) == ""
-
-
-def test_pyclesperantos_own_message_is_recognised():
-    bridges.need("pyclesperanto")
-    calls = []
-
-    @ab.pyclesperanto(output_type="numpy")
-    def f(image):
-        calls.append(image)
-        if len(calls) == 1:
-            raise RuntimeError(
-                "Error: Failed to allocate buffer memory. OpenCL error: CL_INVALID_BUFFER_SIZE"
-            )
-        return image
-
-    assert (f(image()) == image()).all() and len(calls) == 2
-
-
 def test_the_ladder_can_be_turned_off_and_its_rungs_chosen():
     bridges.need("torch")
     for options, calls in (

@@ -1,4 +1,7 @@
-"""The objects that the data names. `make(name)` gives one, and its values where it has any."""
+"""Arrays that are not plain, and objects that are no arrays, by name.
+
+`make(name)` gives one, and its values where it has any. The data of tests/conformance names them.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,8 @@ import numpy as np
 # Object, and the values that must arrive, or None.
 Made = tuple[Any, np.ndarray | None]
 MAKERS: dict[str, Callable[[], Made]] = {}
+# The frameworks that are imported for an object. The others are NumPy's, or nobody's.
+MODULES: dict[str, str] = {}
 
 
 def make(name: str) -> Made:
@@ -29,14 +34,6 @@ def make(name: str) -> Made:
 def plain(framework: str, dtype: str = "float32") -> Made:
     values = np.arange(12).reshape(3, 4).astype(dtype)
     return bridges.make(framework, values), values
-
-
-def maker(name: str):
-    def register(function: Callable[[], Any]) -> Callable[[], Any]:
-        MAKERS[name] = function
-        return function
-
-    return register
 
 
 def values_of(name: str, function: Callable[[], np.ndarray]) -> None:
@@ -132,6 +129,7 @@ def maker_of(module: str, name: str):
 
     def register(function: Callable[[Any], Made]) -> Callable[[Any], Made]:
         MAKERS[name] = lambda: function(importlib.import_module(module))
+        MODULES[name] = module
         return function
 
     return register
@@ -182,6 +180,11 @@ def _expanded(torch) -> Made:
     return torch.from_numpy(row.copy()).expand(3, 4), np.array(np.broadcast_to(row, (3, 4)))
 
 
+@torch_maker("conjugated view that requires grad")
+def _conjugated_with_gradient(torch) -> Made:
+    return torch.tensor([1 + 2j], requires_grad=True).conj(), np.array([1 - 2j], "complex64")
+
+
 @torch_maker("inference tensor")
 def _inference(torch) -> Made:
     with torch.inference_mode():
@@ -200,6 +203,11 @@ def torch_without_values(name: str, function: Callable[[Any], Any]) -> None:
 
 torch_without_values("sparse tensor", lambda torch: torch.eye(3).to_sparse())
 torch_without_values("sparse csr tensor", lambda torch: torch.eye(3).to_sparse_csr())
+torch_without_values("sparse csc tensor", lambda torch: torch.eye(3).to_sparse_csc())
+torch_without_values("uninitialized parameter", lambda torch: torch.nn.LazyLinear(3).weight)
+torch_without_values("complex32 tensor", lambda torch: torch.ones(3, dtype=torch.complex32))
+torch_without_values("4-bit tensor", lambda torch: torch.empty(4, dtype=torch.int4))
+torch_without_values("1-bit tensor", lambda torch: torch.empty(4, dtype=torch.uint1))
 torch_without_values(
     "quantized tensor",
     lambda torch: torch.quantize_per_tensor(torch.ones(4), 0.1, 0, torch.quint8),
@@ -242,6 +250,7 @@ jax_maker("uncommitted array")(lambda jax: (jax.numpy.array(_image()), _image())
 jax_maker("committed array")(
     lambda jax: (jax.device_put(_image(), jax.devices("cpu")[0]), _image())
 )
+jax_maker("int4 array")(lambda jax: (jax.numpy.ones(4, dtype="int4"), None))
 jax_maker("jax device")(lambda jax: (jax.devices("cpu")[0], None))
 jax_maker("jax dtype")(lambda jax: (jax.numpy.float32, None))
 
@@ -260,6 +269,17 @@ tensorflow_maker("ragged tensor")(lambda tf: (tf.ragged.constant([[1], [2, 3]]),
 tensorflow_maker("sparse tensorflow tensor")(
     lambda tf: (tf.sparse.from_dense([[0.0, 1.0], [2.0, 0.0]]), None)
 )
+tensorflow_maker("slices of a tensor")(
+    lambda tf: (tf.IndexedSlices(tf.ones((1, 2)), tf.constant([0]), tf.constant([1, 2])), None)
+)
+tensorflow_maker("quantized tensorflow tensor")(
+    lambda tf: (tf.cast(tf.constant([1.0, 2.0]), tf.qint8), None)
+)
+tensorflow_maker("int4 tensor")(
+    lambda tf: (tf.cast(tf.constant([1, 2]), tf.dtypes.experimental.int4), None)
+)
+tensorflow_maker("tensorflow scalar")(lambda tf: (tf.constant(1.0), np.float32(1)))
+tensorflow_maker("float8 of TensorFlow")(lambda tf: plain("tensorflow", "float8_e5m2"))
 tensorflow_maker("resource tensor")(lambda tf: (tf.Variable([1.0]).handle, None))
 tensorflow_maker("variant tensor")(
     lambda tf: (

@@ -97,20 +97,20 @@ sanitize: $(TEST_STAMP) ## the Rust tests under AddressSanitizer
 	@$(with_python) CARGO_TARGET_DIR=$(CURDIR)/build/sanitize RUSTC_BOOTSTRAP=1 \
 	RUSTFLAGS="-Zsanitizer=address -Cforce-frame-pointers=yes" PYTHONMALLOC=malloc \
 	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:detect_stack_use_after_return=1 \
-	$(CARGO) test --target $$(rustc -vV | sed -n 's/^host: //p') -p arraybridge-runtime --features package --lib -- --skip interpreter::stack
+	$(CARGO) test --target $$(rustc -vV | sed -n 's/^host: //p') -p arraybridge-host -p arraybridge-tensor -p arraybridge-runtime -p arraybridge-declared --lib -- --skip interpreter::stack
 
 NIGHTLY := nightly
 
 # Without Python, and with a standard library that is built for it: ThreadSanitizer has to see every synchronization.
 # The tests of single values would take long in it. Some tests ask for more memory than there is.
-THREADED := claims:: host::buffer host::parallel memory:: process:: tensor:: threads_do_not_change split bypasses
+THREADED := claims:: buffer:: parallel:: memory:: process:: tensor:: threads_do_not_change split bypasses
 
 sanitize-threads: $(TEST_STAMP) ## the Rust tests that use threads under ThreadSanitizer; needs a nightly toolchain with rust-src
 	@$(with_python) CARGO_TARGET_DIR=$(CURDIR)/build/sanitize-threads CARGO_PROFILE_DEV_OPT_LEVEL=1 \
 	RUSTFLAGS="-Zsanitizer=thread -Cforce-frame-pointers=yes" \
 	TSAN_OPTIONS=halt_on_error=1:allocator_may_return_null=1 \
 	$(CARGO) +$(NIGHTLY) test -Zbuild-std --target $$(rustc -vV | sed -n 's/^host: //p') \
-	-p arraybridge-runtime --no-default-features --features casts --lib -- $(THREADED)
+	-p arraybridge-host -p arraybridge-tensor --lib -- $(THREADED)
 
 # The tests of memory that Python and Rust share. TensorFlow and JAX would take hours under these tools.
 SHARED_MEMORY := $(addprefix tests/python/,convert/test_lifetime.py dlpack/test_tensor.py dlpack/test_tensor_exports.py \
@@ -147,7 +147,7 @@ valgrind: wheel ## the tests of lifetimes under valgrind, with NumPy only
 # Miri interprets what calls no Python. Random tests would take hours in it.
 miri: $(TEST_STAMP) ## the Rust tests of tensors, claims and layouts under Miri; needs a nightly toolchain with miri and rust-src
 	@$(with_python) CARGO_TARGET_DIR=$(CURDIR)/build/miri MIRIFLAGS=-Zmiri-disable-isolation \
-	$(CARGO) +$(NIGHTLY) miri test -p arraybridge-runtime --no-default-features --features casts --lib -- claims:: host::layout memory:: tensor::
+	$(CARGO) +$(NIGHTLY) miri test -p arraybridge-host -p arraybridge-tensor --lib -- claims:: layout:: memory:: tensor::
 
 # The allocator puts guards around blocks, and overwrites those that are freed.
 lifetime: wheel $(OPENCL_ENV) ## the tests of lifetimes with Python's debug allocator and its development mode
@@ -477,9 +477,9 @@ lint: wheel ## check formatting, lints and type stubs
 	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .
 	@PYO3_PYTHON=$$(realpath -s $(VENV)/bin/python) \
 	$(CARGO) clippy --quiet --workspace --all-targets -- -D warnings
-	@for features in "" casts cuda python "python cuda"; do \
+	@for crate in "host" "tensor" "tensor --features cuda" "tensor --features pyo3" "runtime" "runtime --features cuda"; do \
 		PYO3_PYTHON=$$(realpath -s $(VENV)/bin/python) \
-		$(CARGO) clippy --quiet -p arraybridge-runtime --no-default-features --features "$$features" -- -D warnings; \
+		$(CARGO) clippy --quiet --no-default-features -p arraybridge-$$crate -- -D warnings; \
 	done
 	@PYO3_PYTHON=$$(realpath -s $(VENV)/bin/python) RUSTDOCFLAGS="-D warnings" \
 	$(CARGO) doc --quiet --workspace --no-deps

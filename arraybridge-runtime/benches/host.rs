@@ -7,11 +7,16 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use arraybridge_runtime::__private::package::kernels::{
-    Access, Cast, Facts, HostBuffer, Importer, Scaling, StridedArray, Target, Threads, View, Why,
-    Wish, between, cast_strided, gather,
-};
-use arraybridge_runtime::__private::package::{DType, Device, MemoryType};
+use arraybridge_host::buffer::HostBuffer;
+use arraybridge_host::cast::{Cast, Scaling, cast_strided};
+use arraybridge_host::copy::gather;
+use arraybridge_host::dtype::DType;
+use arraybridge_host::parallel::Threads;
+use arraybridge_host::walk::StridedArray;
+use arraybridge_runtime::convert::plan::{Access, Facts, Importer, Target, Why, Wish, between};
+use arraybridge_runtime::framework::device::Device;
+use arraybridge_runtime::framework::generated::MemoryType;
+use arraybridge_tensor::memory::view::View;
 
 const SIDE: usize = 4096;
 const LEN: usize = SIDE * SIDE;
@@ -89,6 +94,7 @@ fn decisions() {
             accelerators: 0,
             casts: false,
             elsewhere: false,
+            free: false,
         };
         let wish = Wish { copy: None, requested: Why::Requested, cast: None, recorded: false };
         let source = MemoryType::Numpy.framework();

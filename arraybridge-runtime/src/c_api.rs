@@ -7,7 +7,7 @@
 //! functions.
 
 use std::ffi::CStr;
-use std::ptr::{self, NonNull};
+use std::ptr;
 
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
@@ -56,7 +56,7 @@ static OWN: Api = Api {
 #[cfg(feature = "casts")]
 pub fn publish(module: &Bound<'_, PyModule>) -> PyResult<()> {
     fork::watch(module.py(), &LOCKS);
-    let tables = NonNull::from(&OWN).cast();
+    let tables = ptr::NonNull::from(&OWN).cast();
     // SAFETY: the pointer is to a static of this type, and the capsule has no destructor.
     let capsule = unsafe { PyCapsule::new_with_pointer(module.py(), tables, NAME)? };
     module.add("_C_API", capsule)

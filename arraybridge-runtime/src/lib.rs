@@ -26,6 +26,11 @@
 //! arraybridge-runtime = { version = "0.1", default-features = false }
 //! ```
 
+#![allow(
+    rustdoc::private_intra_doc_links,
+    reason = "the rooms are public for two other crates, and are read as source"
+)]
+
 extern crate self as arraybridge_runtime;
 
 pub mod error;

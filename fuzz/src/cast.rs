@@ -1,9 +1,7 @@
 //! A cast of a strided array gives the values that a simple model gives, and counts the losses that it counts.
 
 #![no_main]
-#![allow(dead_code)]
 
-mod host;
 mod properties {
     pub mod cast;
     pub mod number;

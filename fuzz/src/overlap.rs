@@ -1,12 +1,7 @@
 //! Two strided arrays overlap if a byte of one is a byte of the other.
 
 #![no_main]
-#![allow(dead_code)]
 
-mod host {
-    pub mod layout;
-    pub mod overlap;
-}
 mod properties {
     pub mod overlap;
 }

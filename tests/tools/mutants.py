@@ -29,7 +29,10 @@ SIMULATED_CUDA = ROOT / "build" / "simulated_cuda"
 ON_SIMULATION = ("-p", "plugin", "-m", "gpu")
 # The crates with Rust tests, and the options for these.
 CRATES = {
-    "arraybridge-runtime": ["--features", "package", "--lib"],
+    "arraybridge-host": [],
+    "arraybridge-tensor": ["--lib"],
+    "arraybridge-runtime": ["--lib"],
+    "arraybridge-declared": ["--lib"],
     "arraybridge-macros": [],
     "arraybridge-table": [],
 }

@@ -1,6 +1,6 @@
 //! Conversion: facts, then a plan, then its execution.
 //!
-//! [`convert_to`] finds out whose array it is and hands it to the pair's registered [`Converter`].
+//! [`convert_to`] finds out whose array it is and hands it to the pair's registered [`Converter`](registry::Converter).
 //! `prepare` gathers the facts and makes the [`plan`], which has no effect on the
 //! array; [`explain`] reads the record off the plan, `execute` carries the plan out.
 //!

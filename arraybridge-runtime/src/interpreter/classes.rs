@@ -23,6 +23,7 @@ pub struct ClassCache<T> {
 
 impl<T: Copy> ClassCache<T> {
     /// An empty cache.
+    #[expect(clippy::new_without_default, reason = "the caches are statics")]
     pub const fn new() -> ClassCache<T> {
         ClassCache { known: Mutex::new(None), generation: AtomicU64::new(0) }
     }

@@ -69,13 +69,15 @@ pub struct Slot<C> {
     class: PhantomData<fn(C)>,
 }
 
-impl<C: Vectorcall> Slot<C> {
+impl<C: Vectorcall> Default for Slot<C> {
     /// Calls [`Vectorcall::call`].
-    pub fn new() -> Slot<C> {
+    fn default() -> Slot<C> {
         // SAFETY: the function implements the protocol for objects of this class.
         unsafe { Slot::with_function(vectorcall::<C>) }
     }
+}
 
+impl<C: Vectorcall> Slot<C> {
     /// Calls another function.
     ///
     /// # Safety

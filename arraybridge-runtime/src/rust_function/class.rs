@@ -25,7 +25,7 @@ vectorcall_class!(Function, vectorcall, Function::called);
 
 impl Function {
     fn new<'py>(py: Python<'py>, declaration: Declaration) -> PyResult<Bound<'py, Function>> {
-        let vectorcall = vectorcall::Slot::new();
+        let vectorcall = vectorcall::Slot::default();
         let function = Bound::new(py, Function { vectorcall, declaration })?;
         static INSTALLED: PyOnceLock<()> = PyOnceLock::new();
         INSTALLED.get_or_init(py, || vectorcall::install(&function));

@@ -215,6 +215,7 @@ pub struct Call<'a, 'py> {
     others_ran: Cell<bool>,
     exposure: Exposure,
     /// The stream of a function that works on a CUDA device.
+    #[cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "no function works there"))]
     stream: CallStream,
 }
 

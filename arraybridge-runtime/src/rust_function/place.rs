@@ -47,6 +47,7 @@ pub(super) fn in_cuda(object: &Bound<'_, PyAny>) -> Option<usize> {
 }
 
 /// Returns whether an object is certainly an array in host memory.
+#[cfg(feature = "cuda")]
 pub(super) fn on_host(object: &Bound<'_, PyAny>) -> bool {
     dlpack_device_of(object).is_some_and(device::is_host)
 }

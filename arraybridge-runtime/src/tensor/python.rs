@@ -1,7 +1,8 @@
 //! Tensors of Python's arrays, and arrays of tensors.
 
-use arraybridge_tensor::binding::{Binding, PythonBinding};
+use arraybridge_tensor::binding::Binding;
 use arraybridge_tensor::dlpack::LEGACY_STREAM;
+use arraybridge_tensor::python::PythonBinding;
 use arraybridge_tensor::tensor::Tensor;
 use pyo3::prelude::*;
 
@@ -21,11 +22,14 @@ inventory::submit! {
             let _ = Python::try_attach(c_api::join_if_present);
         },
         lost_cuda: fork::LOST_CUDA,
-        python: PythonBinding {
-            raise: |error| Error::from(error).into(),
-            tensor_of: |data| Ok(of_object(data)?),
-            object_of: class::into_object,
-        },
+    }
+}
+
+inventory::submit! {
+    PythonBinding {
+        raise: |error| Error::from(error).into(),
+        tensor_of: |data| Ok(of_object(data)?),
+        object_of: class::into_object,
     }
 }
 

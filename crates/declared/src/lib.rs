@@ -8,6 +8,11 @@
 //! Only the package's own extension module links this crate. Functions in Rust are declared with `#[memory_type]` of
 //! `arraybridge-runtime`, and are called through the same code.
 
+#![allow(
+    rustdoc::private_intra_doc_links,
+    reason = "only the package uses this crate, which is read as source"
+)]
+
 pub mod declared;
 pub mod policy;
 pub mod slices;

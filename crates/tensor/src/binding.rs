@@ -11,23 +11,6 @@ pub struct Binding {
     pub find_casts: fn(),
     /// The reason why a forked process cannot use CUDA, and the way out.
     pub lost_cuda: &'static str,
-    /// Python's objects.
-    #[cfg(feature = "pyo3")]
-    pub python: PythonBinding,
-}
-
-/// How Python's objects are made and read.
-#[cfg(feature = "pyo3")]
-pub struct PythonBinding {
-    /// An error as an exception.
-    pub raise: fn(crate::error::Error) -> pyo3::PyErr,
-    /// A tensor of an object's memory.
-    pub tensor_of: fn(&pyo3::Bound<'_, pyo3::PyAny>) -> pyo3::PyResult<crate::tensor::Tensor>,
-    /// An object of a tensor's memory.
-    pub object_of: for<'py> fn(
-        pyo3::Python<'py>,
-        crate::tensor::Tensor,
-    ) -> pyo3::PyResult<pyo3::Bound<'py, pyo3::PyAny>>,
 }
 
 inventory::collect!(Binding);

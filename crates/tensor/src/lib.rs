@@ -33,7 +33,7 @@ pub mod error;
 pub mod memory;
 pub mod prelude;
 #[cfg(feature = "pyo3")]
-mod python;
+pub mod python;
 pub mod tensor;
 
 #[cfg(feature = "cuda")]

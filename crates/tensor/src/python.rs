@@ -1,17 +1,27 @@
-//! Tensors and errors as Python's objects, by PyO3, in the way of the process's [`Binding`](crate::binding::Binding).
+//! Tensors and errors as Python's objects, by PyO3, in the way of the process's [`PythonBinding`].
 
 use pyo3::exceptions::{PyImportError, PyMemoryError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
-use crate::binding::{self, PythonBinding};
 use crate::error::Error;
 use crate::tensor::Tensor;
 
+/// How Python's objects are made and read. A crate that knows the frameworks submits one with `inventory`.
+pub struct PythonBinding {
+    /// An error as an exception.
+    pub raise: fn(Error) -> PyErr,
+    /// A tensor of an object's memory.
+    pub tensor_of: fn(&Bound<'_, PyAny>) -> PyResult<Tensor>,
+    /// An object of a tensor's memory.
+    pub object_of: for<'py> fn(Python<'py>, Tensor) -> PyResult<Bound<'py, PyAny>>,
+}
+
+inventory::collect!(PythonBinding);
+
 fn python() -> PyResult<&'static PythonBinding> {
-    let binding = binding::get().ok_or_else(|| {
+    inventory::iter::<PythonBinding>.into_iter().next().ok_or_else(|| {
         PyImportError::new_err("tensors of Python's arrays need the crate arraybridge-runtime")
-    });
-    binding.map(|binding| &binding.python)
+    })
 }
 
 impl Tensor {

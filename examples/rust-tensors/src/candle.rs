@@ -1,6 +1,6 @@
 //! Tensors of candle.
 
-use arraybridge_runtime::prelude::Tensor;
+use arraybridge_tensor::prelude::Tensor;
 use dlpark::allocation::dynamic;
 use dlpark::ffi::DLManagedTensorVersioned;
 use dlpark::{DlpackFlags, TryFromDlpack};

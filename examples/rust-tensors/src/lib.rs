@@ -6,7 +6,7 @@ pub mod candle;
 
 use std::error::Error;
 
-use arraybridge_runtime::prelude::Tensor;
+use arraybridge_tensor::prelude::Tensor;
 use dlpark::allocation::fixed;
 use dlpark::ffi::DLManagedTensorVersioned;
 use dlpark::interop::image::DlpackContainer;

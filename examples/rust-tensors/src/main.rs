@@ -1,6 +1,6 @@
 //! Smooths a 16-bit picture and shows it with 8 bits.
 
-use arraybridge_runtime::prelude::*;
+use arraybridge_tensor::prelude::*;
 use image::Luma;
 use rust_tensors::{Picture, from_picture, into_picture};
 

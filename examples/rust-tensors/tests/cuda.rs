@@ -6,8 +6,8 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::Path;
 use std::process::Command;
 
-use arraybridge_runtime::cudarc::driver::CudaContext;
-use arraybridge_runtime::prelude::*;
+use arraybridge_tensor::cudarc::driver::CudaContext;
+use arraybridge_tensor::prelude::*;
 
 #[test]
 fn a_slice_becomes_a_tensor_of_its_memory() {

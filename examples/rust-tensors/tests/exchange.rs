@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use arraybridge_runtime::prelude::*;
+use arraybridge_tensor::prelude::*;
 use image::{Luma, Rgb};
 use rust_tensors::{Picture, from_picture, into_picture};
 

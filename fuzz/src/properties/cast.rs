@@ -3,11 +3,11 @@
 use arbitrary::{Arbitrary, Result, Unstructured};
 
 use super::number::Number;
-use crate::host::cast::{Cast, CastReport, Scaling, cast_strided};
-use crate::host::dtype::{DType, Kind};
-use crate::host::layout;
-use crate::host::parallel::Threads;
-use crate::host::walk::StridedArray;
+use arraybridge_host::cast::{Cast, CastReport, Scaling, cast_strided};
+use arraybridge_host::dtype::{DType, Kind};
+use arraybridge_host::layout;
+use arraybridge_host::parallel::Threads;
+use arraybridge_host::walk::StridedArray;
 
 /// An array, and what it is cast to.
 #[derive(Debug)]

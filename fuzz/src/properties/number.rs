@@ -1,6 +1,6 @@
 //! Casts of single numbers, as simple as they can be said.
 
-use crate::host::dtype::{DType, Kind};
+use arraybridge_host::dtype::{DType, Kind};
 
 /// The exact value of an element.
 #[derive(Clone, Copy, Debug)]

@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use crate::host::layout;
-use crate::host::overlap::{Strided, overlap};
+use arraybridge_host::layout;
+use arraybridge_host::overlap::{Strided, overlap};
 
 /// Up to three axes of up to 7 elements, from seven bytes.
 struct Array {

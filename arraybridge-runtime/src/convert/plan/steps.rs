@@ -62,7 +62,7 @@ pub enum Step {
     Import,
     /// The target copies host memory to the result's device.
     FromNumpy,
-    /// The memory that arrived on the host is handed over by the steps that [`landing`] gives for
+    /// The memory that arrived on the host is handed over by the steps that `landing` gives for
     /// it.
     Land,
     /// The target wraps the memory of an array on an accelerator.

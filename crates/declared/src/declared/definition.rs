@@ -113,7 +113,7 @@ impl Definition {
             parameters,
             binding: MethodBinding::ALL[binding],
             passthrough: None,
-            room: Room::new(),
+            room: Room::default(),
             is_differentiable: AtomicBool::new(false),
             #[cfg(all(Py_GIL_DISABLED, not(Py_LIMITED_API)))]
             lasts: AtomicBool::new(false),

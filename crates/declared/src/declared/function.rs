@@ -49,7 +49,7 @@ impl Declared {
             Some(Passthrough::Unchecked) => unsafe {
                 vectorcall::Slot::with_function(passthrough::vectorcall_unchecked)
             },
-            _ => vectorcall::Slot::new(),
+            _ => vectorcall::Slot::default(),
         };
         let declared = Bound::new(py, Declared { vectorcall, definition })?;
         static INSTALLED: PyOnceLock<()> = PyOnceLock::new();

@@ -60,6 +60,7 @@ impl Span {
     }
 
     /// The length of the tile.
+    #[expect(clippy::len_without_is_empty, reason = "no span is empty")]
     pub fn len(&self) -> usize {
         self.added.0 + self.read.len() + self.added.1
     }

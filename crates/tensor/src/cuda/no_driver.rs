@@ -42,6 +42,10 @@ pub fn keep_current() -> Option<PreviousContext> {
 pub fn keep_context(_index: usize) {}
 
 /// Would order two streams.
+///
+/// # Safety
+///
+/// There is nothing to keep.
 pub unsafe fn order(_index: usize, _first: usize, _second: usize) -> Result<()> {
     missing()
 }
@@ -57,6 +61,10 @@ pub fn wait_for_device(_index: usize) -> Result<()> {
 }
 
 /// Would copy memory to the host.
+///
+/// # Safety
+///
+/// There is nothing to keep.
 pub unsafe fn download(
     _index: usize,
     _stream: usize,
@@ -67,6 +75,10 @@ pub unsafe fn download(
 }
 
 /// Would make a stream of a handle.
+///
+/// # Safety
+///
+/// There is nothing to keep.
 pub unsafe fn borrowed_stream(_index: usize, _handle: usize) -> Result<SharedStream> {
     missing()
 }

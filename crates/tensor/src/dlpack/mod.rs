@@ -1,7 +1,7 @@
 //! DLPack's structures in both directions: foreign tensors, and exports of our own memory.
 //!
 //! A foreign producer yields a `Managed` tensor. Only [`describe`] turns it into a
-//! [`View`](crate::memory::view::View), which everything else reads.
+//! [`View`], which everything else reads.
 
 pub mod managed;
 

@@ -16,7 +16,7 @@ use arraybridge_host::walk::StridedArray;
 /// view and the owner of its memory. Safe code cannot make a view of an arbitrary address:
 ///
 /// ```compile_fail,E0451
-/// use arraybridge_runtime::__private::package::kernels::View;
+/// use arraybridge_tensor::memory::view::View;
 ///
 /// let view = View { data: 64 as *mut u8, ..View::default() };
 /// ```

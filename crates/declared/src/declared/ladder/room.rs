@@ -12,6 +12,7 @@ use pyo3::prelude::*;
 use arraybridge_runtime::interpreter::error::attempt;
 
 /// The calls of a function that had to be split.
+#[derive(Default)]
 pub struct Room {
     was_short: AtomicBool,
     calls: OnceLock<Py<PyAny>>,
@@ -24,11 +25,6 @@ pub(super) struct CallRoom<'a, 'py> {
 }
 
 impl Room {
-    /// The room of a function that was not called yet.
-    pub const fn new() -> Room {
-        Room { was_short: AtomicBool::new(false), calls: OnceLock::new() }
-    }
-
     /// Returns whether a call had to be split.
     #[inline]
     pub fn was_short(&self) -> bool {

@@ -7,7 +7,7 @@ use std::mem::{ManuallyDrop, transmute_copy};
 use dlpark::ffi::{DLManagedTensor, DLManagedTensorVersioned};
 use dlpark::{DlpackFlags, Managed, OpaqueContext};
 
-use crate::dlpack::managed::build;
+use super::build;
 use crate::memory::view::View;
 
 /// A reference to an object of another language, which any thread may drop.

@@ -1,5 +1,6 @@
 //! Described memory and its owner.
 
+mod build;
 mod foreign;
 mod slot;
 
@@ -18,6 +19,7 @@ use arraybridge_host::buffer::HostBuffer;
 use arraybridge_host::dtype::DType;
 use arraybridge_host::layout::{self, contiguous_strides};
 
+pub(crate) use build::build;
 pub use foreign::{Foreign, Handle};
 pub use slot::Slot;
 

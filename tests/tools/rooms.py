@@ -1,4 +1,4 @@
-"""List the rooms of arraybridge-runtime: what each is, and which others it uses.
+"""List the rooms of the crates: what each is, and which others of its crate it uses.
 
 A room is a top-level module. What it is comes from the first sentence of its documentation, what it
 uses from its `crate::` paths. `--write` puts the listing into ARCHITECTURE.md, and
@@ -18,17 +18,24 @@ from typing import NamedTuple
 import rust_source
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = ROOT / "arraybridge-runtime" / "src"
+# The lowest first. What a crate may use of another one is in its Cargo.toml.
+CRATES = {
+    "arraybridge-host": ROOT / "crates" / "host" / "src",
+    "arraybridge-tensor": ROOT / "crates" / "tensor" / "src",
+    "arraybridge-runtime": ROOT / "arraybridge-runtime" / "src",
+    "arraybridge-declared": ROOT / "crates" / "declared" / "src",
+}
+SOURCES = CRATES["arraybridge-runtime"]
 PAGE = ROOT / "ARCHITECTURE.md"
 CIRCLES = Path(__file__).with_name("circles.toml")
 
 START = "<!-- rooms: written by tests/tools/rooms.py, checked by test_rooms.py -->"
 END = "<!-- /rooms -->"
 
-# Not rooms: the root of the crate, the doors, and tests that use every room.
-DOORS = {"lib", "prelude", "private", "corpora"}
-# Macros that are exported at the root of the crate.
-MACROS = {"dispatch"}
+# Not rooms: the root of the crate, and the doors.
+DOORS = {"lib", "prelude", "private"}
+# Macros that are exported at the root of a crate.
+MACROS = {"dispatch", "vectorcall_class"}
 
 
 class Use(NamedTuple):
@@ -115,14 +122,17 @@ def ring(found: list[Use]) -> list[Use]:
     return []
 
 
-def misfits(sources: Path = SOURCES, listed: Path = CIRCLES) -> list[str]:
+def misfits(
+    sources: Path = SOURCES, listed: Path = CIRCLES, crate: str = "arraybridge-runtime"
+) -> list[str]:
     """How the circles of files differ from those that are listed; empty if they do not."""
     entries = tomllib.loads(listed.read_text()).get("circle", [])
+    entries = [entry for entry in entries if entry.get("crate", "arraybridge-runtime") == crate]
     known = {tuple(sorted(entry["files"])) for entry in entries}
-    crate = {
+    files = {
         path.relative_to(sources).as_posix(): path.read_text() for path in sources.rglob("*.rs")
     }
-    uses = rust_source.Files(crate).inside_rooms()
+    uses = rust_source.Files(files).inside_rooms()
     there = {tuple(circle) for circle in rust_source.circles(uses)}
     found = [f"listed without a reason: {entry['files']}" for entry in entries if not entry["why"]]
     found += [f"listed, but no circle: {list(circle)}" for circle in sorted(known - there)]
@@ -157,7 +167,8 @@ def with_listing(page: str) -> str:
     """The page with the listing between its markers."""
     before, rest = page.split(START)
     _, after = rest.split(END)
-    return f"{before}{START}\n{listing()}\n{END}{after}"
+    tables = "\n\n".join(f"`{crate}`:\n\n{listing(path)}" for crate, path in CRATES.items())
+    return f"{before}{START}\n{tables}\n{END}{after}"
 
 
 def main() -> None:
@@ -166,7 +177,7 @@ def main() -> None:
     if parser.parse_args().write:
         PAGE.write_text(with_listing(PAGE.read_text()))
     else:
-        print(listing())
+        print(*map(listing, CRATES.values()), sep="\n\n")
 
 
 if __name__ == "__main__":

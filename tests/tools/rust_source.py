@@ -32,6 +32,11 @@ IDENTIFIER = r"(?:r\#)?[A-Za-z_]\w*"
 PATH = re.compile(rf"(?<![\w:.$])({IDENTIFIER})((?:\s*::\s*{IDENTIFIER})+)")
 VISIBLE = r"(?:pub(?:\s*\([^)]*\))?\s+)?"
 USE = re.compile(rf"(?<![\w.]){VISIBLE}use\s+([^;]+);")
+DEFINITION = re.compile(
+    rf"(?<![\w.#]){VISIBLE}(?:(?:default|const|async|unsafe|extern(?:\s+\"[^\"]*\")?)\s+)*"
+    rf"(fn|struct|enum|union|trait|type|const|static(?:\s+mut)?|mod|macro_rules!)\s+({IDENTIFIER})"
+)
+TYPES = {"struct", "enum", "union", "trait", "type"}
 
 
 def blank(text: str) -> str:
@@ -98,6 +103,18 @@ def without_tests(code: str) -> str:
     return "".join([*pieces, code[place:]])
 
 
+def end_of_generics(code: str, start: int) -> int:
+    """The end of a list in angle brackets."""
+    depth = 0
+    for place in range(start, len(code)):
+        if code[place] == ">" and code[place - 1] in "-=":
+            continue
+        depth += (code[place] == "<") - (code[place] == ">")
+        if not depth:
+            return place + 1
+    return len(code)
+
+
 def split(text: str, separator: str = ",") -> list[str]:
     """The parts of a list, each of which may have brackets. `->` and `=>` close none."""
     parts, depth, start = [], 0, 0
@@ -152,6 +169,14 @@ class Use(NamedTuple):
     line: int
 
 
+class Definition(NamedTuple):
+    """What a file defines outside of any block."""
+
+    keyword: str
+    name: str
+    line: int
+
+
 def test_only(crate: Crate) -> set[str]:
     """The files of modules that are declared for tests only."""
     found = set()
@@ -182,6 +207,18 @@ class Files:
             path: [each for tree in USE.findall(code) for each in imports(tree)]
             for path, code in self.code.items()
         }
+
+    def definitions(self, path: str) -> list[Definition]:
+        """What a file defines outside of any block."""
+        code, found, depth, place = self.code[path], [], 0, 0
+        for each in DEFINITION.finditer(code):
+            between = code[place : each.start()]
+            depth += between.count("{") - between.count("}")
+            place = each.start()
+            if not depth:
+                line = code.count("\n", 0, each.start(1)) + 1
+                found.append(Definition(each[1], each[2], line))
+        return found
 
     def start(self, module: Module, parts: Module) -> tuple[Module, Module] | None:
         """Where a path begins, and what is left of it; `None` if it leaves the crate."""

@@ -10,7 +10,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple, PyType};
 
 use super::Tensor;
-use super::python::from_opened;
+use super::opened::from_opened;
 use crate::convert::{self, Request};
 use crate::dlpack::capsule;
 use crate::framework::generated::MemoryType;

@@ -19,7 +19,8 @@ use dlpark::tensor::TensorRef;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use super::{PyTensor, from_opened};
+use super::PyTensor;
+use super::opened::from_opened;
 use crate::convert::Opened;
 use crate::dlpack::capsule::buffer_error;
 use arraybridge_host::buffer::HostBuffer;

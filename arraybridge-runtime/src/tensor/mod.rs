@@ -2,8 +2,10 @@
 
 mod class;
 mod exchange;
+mod opened;
 mod python;
 
 pub use arraybridge_tensor::tensor::Tensor;
 pub use class::{PyTensor, add_class};
-pub use python::{from_opened, into_framework};
+pub use opened::from_opened;
+pub use python::into_framework;

@@ -7,6 +7,7 @@ use arraybridge_tensor::tensor::Tensor;
 use pyo3::prelude::*;
 
 use super::class;
+use super::opened::from_opened;
 use crate::c_api;
 use crate::convert::{self, Opened, Request};
 use crate::error::{Error, Result};
@@ -38,20 +39,6 @@ fn of_object(data: &Bound<'_, PyAny>) -> Result<Tensor> {
     let opened = convert::open_to_hold(data, LEGACY_STREAM)?;
     convert::warn_if_detached(data, MemoryType::Numpy.framework())?;
     from_opened(data.py(), opened)
-}
-
-/// A tensor of an array's memory. Memory that DLPack cannot describe is copied.
-///
-/// # Errors
-///
-/// [`Error::Memory`] if the allocation fails.
-pub fn from_opened(py: Python<'_>, opened: Opened) -> Result<Tensor> {
-    // The memory is claimed while it is read, toward all modules.
-    c_api::join_if_present(py);
-    let view = opened.source.view();
-    let readable = !view.is_on_host() || view.can_be_read();
-    let opened = if readable { opened } else { convert::fresh(py, opened, None)? };
-    Ok(opened.source.into())
 }
 
 /// A tensor as an array of a framework.

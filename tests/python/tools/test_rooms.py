@@ -1,4 +1,4 @@
-"""The rooms of arraybridge-runtime use each other in one direction only."""
+"""The rooms of each crate use each other in one direction only."""
 
 import sys
 
@@ -9,8 +9,9 @@ sys.path.insert(0, str(ROOT / "tests" / "tools"))
 import rooms  # noqa: E402
 
 
-def test_no_rooms_use_each_other_in_a_ring():
-    ring = rooms.ring(rooms.uses())
+@pytest.mark.parametrize("crate", rooms.CRATES)
+def test_no_rooms_use_each_other_in_a_ring(crate):
+    ring = rooms.ring(rooms.uses(rooms.CRATES[crate]))
     assert not ring, "\n".join(f"{use.user} uses {use.used}: {use.line}" for use in ring)
 
 
@@ -60,8 +61,9 @@ def test_rooms_in_one_direction_are_listed_with_what_they_are(crate):
     ]
 
 
-def test_the_circles_of_files_are_those_that_are_listed():
-    found = rooms.misfits()
+@pytest.mark.parametrize("crate", rooms.CRATES)
+def test_the_circles_of_files_are_those_that_are_listed(crate):
+    found = rooms.misfits(rooms.CRATES[crate], crate=crate)
     assert not found, "\n".join(found)
 
 

@@ -1,6 +1,6 @@
 //! Slices of stacks and tiles of images: taken apart, processed one by one, and put together again.
 //!
-//! A stack has slices along its leading axes. Stacking copies each slice once ([`join`]):
+//! A stack has slices along its leading axes. Stacking copies each slice once (`join`):
 //! either one operation of the framework does it, or one host buffer is filled and handed over. The
 //! results of a function fill the buffer as they come: those of slices in [`column`], those of tiles, which
 //! [`grid`] lays out, in [`mosaic`].

@@ -136,11 +136,13 @@ mod tests {
 
     /// A handle that counts how often it is dropped.
     #[repr(transparent)]
-    struct Counted(Box<Arc<AtomicUsize>>);
+    struct Counted(Box<Count>);
 
     /// A handle of another type with the same representation.
     #[repr(transparent)]
-    struct Other(Box<Arc<AtomicUsize>>);
+    struct Other(Box<Count>);
+
+    struct Count(Arc<AtomicUsize>);
 
     macro_rules! handles {
         ($($handle:ident)*) => { $(
@@ -152,8 +154,8 @@ mod tests {
 
                 unsafe fn drop_raw(raw: *mut c_void) {
                     // SAFETY: the pointer comes from `into_raw`, and is used once.
-                    let count = unsafe { Box::from_raw(raw.cast::<Arc<AtomicUsize>>()) };
-                    count.fetch_add(1, Ordering::SeqCst);
+                    let count = unsafe { Box::from_raw(raw.cast::<Count>()) };
+                    count.0.fetch_add(1, Ordering::SeqCst);
                 }
             }
 
@@ -167,9 +169,9 @@ mod tests {
     #[test]
     fn a_handle_is_found_and_dropped_as_its_own_type_only() {
         let drops = Arc::new(AtomicUsize::new(0));
-        let foreign = Foreign::new(Counted(Box::new(drops.clone())));
+        let foreign = Foreign::new(Counted(Box::new(Count(drops.clone()))));
         assert!(foreign.get::<Other>().is_none());
-        assert!(Arc::ptr_eq(&foreign.get::<Counted>().unwrap().0, &drops));
+        assert!(Arc::ptr_eq(&foreign.get::<Counted>().unwrap().0.0, &drops));
         let foreign = foreign.downcast::<Other>().err().unwrap();
         drop(Owner::Foreign(foreign));
         assert_eq!(drops.load(Ordering::SeqCst), 1);
@@ -179,9 +181,9 @@ mod tests {
     fn an_exported_tensor_drops_the_handle_once() {
         let drops = Arc::new(AtomicUsize::new(0));
         let (view, _owner) = Source::from_slice(&[1_u8], &[1]).unwrap().into_parts();
+        let foreign = Foreign::new(Counted(Box::new(Count(drops.clone()))));
         // SAFETY: the memory is kept until the end of the test.
-        let source = unsafe { Source::new(view, Counted(Box::new(drops.clone())).into()) };
-        let exported = source.hand_over(crate::dlpack::managed::versioned);
+        let exported = unsafe { foreign.versioned(&view, DlpackFlags::empty()) };
         assert_eq!(drops.load(Ordering::SeqCst), 0);
         drop(exported);
         assert_eq!(drops.load(Ordering::SeqCst), 1);

@@ -68,5 +68,12 @@ impl From<CastError> for Error {
     }
 }
 
+#[cfg(feature = "cuda")]
+impl From<cudarc::driver::DriverError> for Error {
+    fn from(error: cudarc::driver::DriverError) -> Error {
+        TensorError::from(error).into()
+    }
+}
+
 /// A result with this crate's error.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -230,7 +230,7 @@ def test_new_a_crate_names_the_versions_that_it_was_made_for(crate, tmp_path):
     workspace = tomllib.loads((bridges.ROOT / "Cargo.toml").read_text())["workspace"]
     shared = workspace["dependencies"]
     cargo = tomllib.loads((crate / "Cargo.toml").read_text())
-    features = {"default-features": False, "features": ["python"]}
+    features = {"default-features": False}
     assert cargo["dependencies"] == {
         "arraybridge-runtime": {"path": str(bridges.ROOT / "arraybridge-runtime"), **features},
         "ndarray": shared["ndarray"],

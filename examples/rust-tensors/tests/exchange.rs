@@ -72,7 +72,7 @@ fn the_program_has_no_python() {
     }
     assert_eq!(text.contains("libcuda"), cfg!(feature = "cuda"));
     let lock = include_str!("../Cargo.lock");
-    for package in ["pyo3", "numpy", "inventory", "arraybridge-macros"] {
+    for package in ["pyo3", "numpy", "arraybridge-macros"] {
         assert!(!lock.contains(&format!("name = \"{package}\"\n")), "{package}");
     }
 }

@@ -82,20 +82,7 @@ fn decisions() {
     let facts = black_box(&facts);
     for target in [MemoryType::Torch, MemoryType::Jax] {
         let framework = target.framework();
-        let dtypes = framework.dtypes;
-        let importer = Importer::of(framework);
-        let (not_imported, device) = (framework.not_imported, Device::Host);
-        let holds = Target {
-            framework,
-            dtypes,
-            not_imported,
-            device,
-            importer,
-            accelerators: 0,
-            casts: false,
-            elsewhere: false,
-            free: false,
-        };
+        let holds = Target::new(framework, Device::Host, Importer::of(framework));
         let wish = Wish { copy: None, requested: Why::Requested, cast: None, recorded: false };
         let source = MemoryType::Numpy.framework();
         time_call(&format!("plan, NumPy to {}", framework.title), || {

@@ -482,17 +482,10 @@ impl<'py> Run<'py> {
 
     /// Hands over what arrived on the host, by the steps that the plan has for it.
     fn landed(&self, slot: &mut Slot) -> Result<Bound<'py, PyAny>> {
-        let target = Target {
-            framework: self.pair.target.framework,
-            dtypes: self.pair.target.framework.dtypes,
-            not_imported: not_imported(self.pair.target, slot.memory.view().dtype()),
-            device: self.plan.device,
-            importer: self.plan.importer,
-            accelerators: 0,
-            casts: false,
-            elsewhere: false,
-            free: self.free,
-        };
+        let Run { pair: Pair { target, .. }, plan, free, .. } = *self;
+        let not_imported = not_imported(target, slot.memory.view().dtype());
+        let holds = Target::new(target.framework, plan.device, plan.importer);
+        let target = Target { not_imported, free, ..holds };
         let facts = slot.facts();
         let steps = plan::landing(self.pair.source, &target, &facts, self.plan.fresh);
         self.trial(facts.dtype).of_steps(steps, facts.layout)?;

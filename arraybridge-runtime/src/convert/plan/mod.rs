@@ -53,6 +53,24 @@ pub struct Target {
     pub free: bool,
 }
 
+impl Target {
+    /// A framework at a place, with all dtypes of its table, for an array on the host.
+    #[inline(always)]
+    pub fn new(framework: &'static Framework, device: Device, importer: Importer) -> Target {
+        Target {
+            framework,
+            dtypes: framework.dtypes,
+            not_imported: framework.not_imported,
+            device,
+            importer,
+            accelerators: 0,
+            casts: false,
+            elsewhere: false,
+            free: false,
+        }
+    }
+}
+
 /// The wishes of the caller.
 #[derive(Clone, Copy, Debug)]
 pub struct Wish {

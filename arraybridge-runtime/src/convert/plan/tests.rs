@@ -36,21 +36,7 @@ fn target(memory_type: MemoryType) -> Target {
         Memory::Accelerator => Device::Accelerator(0),
         _ => Device::Host,
     };
-    let Framework { dtypes, not_imported, .. } = *framework;
-    let importer = Importer::of(framework);
-    let (casts, elsewhere, free) = (false, false, false);
-    let accelerators = 1;
-    Target {
-        framework,
-        dtypes,
-        not_imported,
-        device,
-        importer,
-        accelerators,
-        casts,
-        elsewhere,
-        free,
-    }
+    Target { accelerators: 1, ..Target::new(framework, device, Importer::of(framework)) }
 }
 
 fn wish(copy: Option<bool>) -> Wish {

@@ -88,18 +88,7 @@ pub(in crate::convert) fn target_at(
         Device::Accelerator(_) => Importer::of(framework),
     };
     let not_imported = not_imported(target, dtype);
-    let (casts, elsewhere, free) = (false, false, false);
-    Ok(Target {
-        framework,
-        dtypes,
-        not_imported,
-        device,
-        importer,
-        accelerators,
-        casts,
-        elsewhere,
-        free,
-    })
+    Ok(Target { dtypes, not_imported, accelerators, ..Target::new(framework, device, importer) })
 }
 
 /// Returns whether the target has the dtype of an array on an accelerator, and casts it there exactly.

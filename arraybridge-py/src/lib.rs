@@ -27,6 +27,7 @@ use arraybridge_runtime::framework::generated::{KEYS, MemoryType, TABLES};
 use arraybridge_runtime::framework::spec::{Framework, Memory};
 use arraybridge_runtime::framework::{self, detect, oom};
 use arraybridge_runtime::interpreter::error::{Error, Result};
+use arraybridge_runtime::interpreter::package::{PARTS, Part};
 use arraybridge_runtime::interpreter::park::rather_than_end;
 use arraybridge_runtime::memory::numpy_array::borrows;
 use arraybridge_runtime::{c_api, tensor};
@@ -106,10 +107,10 @@ type Asked<'a, 'py> = (
     Option<&'a Bound<'py, PyAny>>,
 );
 
-/// The result of a function of `arraybridge.wrappers` for the arguments of `convert`.
+/// The result of a function about objects with an array inside, for the arguments of `convert`.
 #[cold]
 fn kept<'py>(function: &str, asked: Asked<'_, 'py>) -> Result<Bound<'py, PyAny>> {
-    let wrappers = asked.0.py().import("arraybridge.wrappers")?;
+    let wrappers = Part::Wrappers.get(asked.0.py())?;
     Ok(wrappers.call_method1(function, asked)?)
 }
 
@@ -291,6 +292,12 @@ fn _mistakes(files: Vec<(String, String)>) -> Vec<String> {
     arraybridge_table::read(&sources).map_or_else(Problems::messages, |_| Vec::new())
 }
 
+/// The libraries that tables isolate: the module of a framework, the library, and the module with the same symbols.
+#[pyfunction]
+fn _isolated() -> Vec<(&'static str, &'static str, &'static str)> {
+    framework::isolated().map(<(_, _, _)>::from).collect()
+}
+
 /// Count traces and `no_copy` blocks that were opened; those that were closed are negative.
 #[pyfunction]
 fn _count_blocks(traces: isize, strict: isize) {
@@ -301,8 +308,8 @@ fn _count_blocks(traces: isize, strict: isize) {
 #[pymodule(gil_used = false)]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     rather_than_end(module.py());
-    let isolated: Vec<_> = framework::isolated().map(<(_, _, _)>::from).collect();
-    module.py().import("arraybridge._isolate")?.call_method1("watch", (isolated,))?;
+    module.add(PARTS, PyDict::new(module.py()))?;
+    module.add_function(wrap_pyfunction!(_isolated, module)?)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<Record>()?;
     trace::install(module)?;

@@ -16,7 +16,7 @@ use pyo3::types::{PyCapsule, PyCapsuleMethods};
 
 use crate::convert::trace::{self, TraceTable};
 use crate::cuda;
-use crate::interpreter::fork;
+use crate::interpreter::{self, fork};
 use arraybridge_host::cast::table::{self as casts, CastTable};
 use arraybridge_host::process::Lock;
 use arraybridge_tensor::claims::{self, ClaimTable};
@@ -24,8 +24,8 @@ use arraybridge_tensor::claims::{self, ClaimTable};
 /// The version of the tables, and of what extensions hand to `arraybridge._declared.export`. Extensions that were built
 /// for an older one are accepted, as long as [`MAJOR`] is the same: a table that gains an entry at its end, or a module
 /// that extensions import from then on, raises [`MINOR`], and any other change raises [`MAJOR`].
-const MAJOR: u32 = 8;
-const MINOR: u32 = 1;
+const MAJOR: u32 = 9;
+const MINOR: u32 = 0;
 
 const NAME: &CStr = c"arraybridge._core._C_API";
 
@@ -81,7 +81,7 @@ pub fn join_if_present(py: Python<'_>) {
 /// `ImportError` if the package is missing, or its tables have another version.
 pub fn join(py: Python<'_>) -> PyResult<()> {
     fork::watch(py, &LOCKS);
-    let package = py.import("arraybridge._core").map_err(|cause| {
+    let package = interpreter::package::core(py).map_err(|cause| {
         let text = "this extension needs the arraybridge package: pip install arraybridge-rs";
         let error = PyImportError::new_err(text);
         error.set_cause(py, Some(cause));

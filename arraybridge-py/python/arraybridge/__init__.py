@@ -14,8 +14,9 @@ imports no framework except NumPy.
 import importlib
 from typing import Any
 
-# `_package` comes first: it refuses to be imported over files of the original package.
-from . import _package, compat, decorators, exceptions  # noqa: F401
+# `_package` comes first: it refuses to be imported over files of the original package. `_parts` has
+# what Rust code calls in Python.
+from . import _package, _parts, compat, decorators, exceptions  # noqa: F401
 from ._blocks import dtype_policy, no_copy, progress
 from ._core import (
     Declared,

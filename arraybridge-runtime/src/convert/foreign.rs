@@ -1,6 +1,7 @@
 //! Objects of no framework that hand out their memory by DLPack: a [`Tensor`](crate::tensor), the
 //! tensors of a compiler, those of another library.
 
+use crate::interpreter::package;
 use dlpark::DlpackFlags;
 use dlpark::ffi::{DLDevice, DLDeviceType};
 use pyo3::exceptions::{PyBufferError, PyTypeError};
@@ -198,7 +199,7 @@ fn exchange_of(data: &Bound<'_, PyAny>) -> Option<Exchange> {
         if !shortcuts::is_on(ShortCut::Exchange) {
             return None;
         }
-        let class = py.import("arraybridge._core").ok()?.getattr("Tensor").ok()?;
+        let class = package::core(py).ok()?.getattr("Tensor").ok()?;
         let class = class.cast_into::<PyType>().ok()?;
         let table = Exchange::of_type(&class)?;
         Some((class.unbind(), table))

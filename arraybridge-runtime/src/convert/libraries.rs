@@ -1,5 +1,6 @@
 //! Facts about the objects of other libraries: computations, masks, units, data frames and files.
 
+use crate::interpreter::package::Part;
 use pyo3::intern;
 use pyo3::prelude::*;
 
@@ -117,7 +118,7 @@ pub(super) fn without_text(data: &Bound<'_, PyAny>) -> String {
         return String::new();
     }
     let names = || -> PyResult<Vec<String>> {
-        let columns = data.py().import("arraybridge._arrays.columns")?;
+        let columns = Part::Columns.get(data.py())?;
         columns.call_method1("without_numbers", (data,))?.extract()
     };
     match attempt(data.py(), names()) {
@@ -136,7 +137,7 @@ pub(super) fn expect_exact<'py>(
     if dtype.is_none_or(|dtype| dtype.kind() != Kind::Float) || !starts_with_one_of(data, TABLES) {
         return Ok(());
     }
-    let columns = data.py().import(intern!(data.py(), "arraybridge._arrays.columns"))?;
+    let columns = Part::Columns.get(data.py())?;
     let name: Option<String> = columns.call_method1("inexact", (data, array))?.extract()?;
     name.map_or(Ok(()), |name| {
         let of = if name.is_empty() { name } else { format!(" of {name}") };

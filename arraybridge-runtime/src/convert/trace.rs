@@ -3,6 +3,7 @@
 //! Nothing is recorded unless a trace is open somewhere in the process; the hot path reads one
 //! counter.
 
+use crate::interpreter::package;
 use std::cell::RefCell;
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -145,7 +146,7 @@ fn push_as(py: Python<'_>, kind: RecordKind, record: Record, start: Moment) {
 /// Gives a record to the package, whose traces take those of all extension modules and have one class for them.
 #[cold]
 fn hand_over(py: Python<'_>, kind: RecordKind, record: &Record) -> PyResult<()> {
-    let package = py.import("arraybridge._core")?;
+    let package = package::core(py)?;
     let record = package.getattr("Record")?.call1(record.values(py)?)?;
     let is_span = matches!(kind, RecordKind::Span);
     package.getattr("_push")?.call1((record, py.None(), is_span)).map(drop)

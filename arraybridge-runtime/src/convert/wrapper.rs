@@ -1,5 +1,6 @@
-//! Objects with an array inside, such as labelled arrays. `arraybridge.wrappers` knows their classes.
+//! Objects with an array inside, such as labelled arrays. The package knows their classes.
 
+use crate::interpreter::package::Part;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
@@ -10,7 +11,7 @@ use crate::interpreter::error::{Result, attempt};
 #[cold]
 pub(super) fn is_registered(class: &Bound<'_, PyType>) -> bool {
     let py = class.py();
-    let ask = || py.import("arraybridge.wrappers")?.call_method1("_is_registered", (class,));
+    let ask = || Part::Wrappers.get(py)?.call_method1("_is_registered", (class,));
     attempt(py, ask().and_then(|answer| answer.is_truthy())).unwrap_or(false)
 }
 
@@ -18,8 +19,10 @@ pub(super) fn is_registered(class: &Bound<'_, PyType>) -> bool {
 /// array where NumPy has to see the object itself.
 #[cold]
 pub(super) fn opened<'py>(data: &Bound<'py, PyAny>) -> Result<Option<NameAndArray<'py>>> {
-    let wrappers = data.py().import(intern!(data.py(), "arraybridge.wrappers"))?;
-    Ok(wrappers.call_method1(intern!(data.py(), "_opened"), (data,))?.extract()?)
+    Ok(Part::Wrappers
+        .get(data.py())?
+        .call_method1(intern!(data.py(), "_opened"), (data,))?
+        .extract()?)
 }
 
 /// The name of a class, and the array inside one of its objects.

@@ -7,9 +7,9 @@ use pyo3::exceptions::{
     PyValueError,
 };
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 
+use super::package::Part;
 use super::{function_code, interrupt};
 pub use crate::error::{ConversionError, Error, Failure, Result};
 
@@ -40,15 +40,10 @@ pub fn attempt<T>(py: Python<'_>, result: std::result::Result<T, impl Into<PyErr
     result.map_err(|error| interrupt::defer(py, error.into())).ok()
 }
 
-/// An exception or warning class of the `arraybridge` package. They are defined in Python, in
-/// `arraybridge.exceptions`, so that every extension module raises the same classes. A program that embeds
+/// An exception or warning class of the `arraybridge` package. They are defined in Python, so that every extension module raises the same classes. A program that embeds
 /// Python without the package gets built-in classes.
 pub(super) fn class<'py>(py: Python<'py>, name: &'static str) -> Option<Bound<'py, PyType>> {
-    static MODULE: PyOnceLock<Option<Py<PyModule>>> = PyOnceLock::new();
-    let module = MODULE
-        .get_or_init(py, || py.import("arraybridge.exceptions").ok().map(Bound::unbind))
-        .as_ref()?;
-    module.bind(py).getattr(name).ok()?.cast_into::<PyType>().ok()
+    Part::Exceptions.get(py).ok()?.getattr(name).ok()?.cast_into::<PyType>().ok()
 }
 
 /// The class of [`Error::DeviceMemory`].

@@ -10,6 +10,7 @@ pub mod error;
 pub mod fork;
 pub mod function_code;
 pub mod interrupt;
+pub mod package;
 pub mod panic;
 pub mod park;
 pub mod progress;

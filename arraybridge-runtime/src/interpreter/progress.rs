@@ -1,9 +1,11 @@
-//! Bars that show how far a call in many steps is. `arraybridge._blocks` has the context variable.
+//! Bars that show how far a call in many steps is. The package has the context variable.
 
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
+
+use super::package::Part;
 
 /// The bar of one call, if there is one. It is closed when it is dropped.
 pub struct Progress<'py>(Option<Bound<'py, PyAny>>);
@@ -17,7 +19,7 @@ impl<'py> Progress<'py> {
         unit: &'static str,
     ) -> PyResult<Progress<'py>> {
         static BARS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        let bars = BARS.import(py, "arraybridge._blocks", "_BARS")?;
+        let bars = Part::Blocks.attribute(py, &BARS, "_BARS")?;
         let make = bars.call_method0(intern!(py, "get"))?;
         if make.is_none() {
             return Ok(Progress(None));
@@ -41,7 +43,7 @@ impl<'py> Progress<'py> {
     /// Does what [`step`](Self::step) does. A bar that can show text shows the bytes.
     pub fn step_bytes(&self, count: usize, done: usize, total: usize) -> PyResult<()> {
         if let Some(bar) = &self.0 {
-            let tools = bar.py().import("arraybridge._tools.progress")?;
+            let tools = Part::Progress.get(bar.py())?;
             tools.call_method1("show_bytes", (bar, done, total))?;
         }
         self.step(count)

@@ -1,6 +1,7 @@
 //! The borrow flags of NumPy arrays that all extensions built with rust-numpy share, where another extension
 //! was the first to publish them. Where the package was, they are claims.
 
+use crate::interpreter::package;
 use numpy::{
     BorrowError, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyReadwriteArrayDyn,
     PyUntypedArray, PyUntypedArrayMethods,
@@ -24,7 +25,7 @@ pub(super) fn are_claims_known(py: Python<'_>) -> Option<bool> {
 /// Makes the flags claims if nobody has published others, and returns whether they are.
 #[cold]
 pub(super) fn are_claims(py: Python<'_>) -> PyResult<bool> {
-    let publish = || py.import("arraybridge._core")?.call_method0("_publish_borrows")?.extract();
+    let publish = || package::core(py)?.call_method0("_publish_borrows")?.extract();
     ARE_CLAIMS.get_or_try_init(py, publish).copied()
 }
 

@@ -1,5 +1,6 @@
 //! Declared functions as Python sees them.
 
+use crate::interpreter::package::Part;
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -89,7 +90,7 @@ pub fn export(module: &Bound<'_, PyModule>) -> PyResult<()> {
     add_classes(module)?;
     let entries = inventory::iter::<FunctionEntry>.into_iter();
     let exported = entries.map(|entry| Exported::of(py, entry)).collect::<PyResult<Vec<_>>>()?;
-    let declare = py.import("arraybridge._declared.export")?.getattr("declare")?;
+    let declare = Part::Export.get(py)?.getattr("declare")?;
     let declared = declare.call1((module, exported, tuple_names()))?;
     for (name, function) in declared.extract::<Vec<(String, Bound<'_, PyAny>)>>()? {
         module.add(name, function)?;
@@ -97,7 +98,7 @@ pub fn export(module: &Bound<'_, PyModule>) -> PyResult<()> {
     Ok(())
 }
 
-/// A function, and what `arraybridge._declared.export` has to know to declare it.
+/// A function, and what the package has to know to declare it.
 #[derive(IntoPyObject)]
 struct Exported<'py> {
     function: Bound<'py, Function>,

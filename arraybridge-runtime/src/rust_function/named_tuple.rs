@@ -1,5 +1,6 @@
 //! Structs that declared functions return as named tuples.
 
+use crate::interpreter::package::Part;
 use std::cell::Cell;
 
 use pyo3::exceptions::PyImportError;
@@ -52,7 +53,7 @@ impl TupleClass {
 
     fn make(&self, py: Python<'_>, module: Option<&str>) -> PyResult<Py<PyAny>> {
         let module = module.unwrap_or(self.module);
-        let make = py.import("arraybridge._declared.export")?.getattr("named_tuple")?;
+        let make = Part::Export.get(py)?.getattr("named_tuple")?;
         let class = make.call1((self.name, self.docs, module, self.fields, tuple_names()))?;
         Ok(class.unbind())
     }

@@ -1,5 +1,6 @@
 //! The results of a declared function.
 
+use crate::interpreter::package;
 use ::ndarray::{Array, Dimension};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
@@ -152,7 +153,7 @@ impl<'a, 'py> Call<'a, 'py> {
             Setting::Name(value) if *name == "narrow" => Some(*value),
             _ => None,
         });
-        let package = self.py.import("arraybridge._core")?;
+        let package = package::core(self.py)?;
         Ok(package.call_method1("_narrow", (array, target.name, device, entry.name, narrow))?)
     }
 

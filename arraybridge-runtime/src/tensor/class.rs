@@ -1,5 +1,6 @@
 //! The Python class `arraybridge.Tensor`.
 
+use crate::interpreter::package;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use dlpark::DlpackFlags;
@@ -412,7 +413,7 @@ pub fn add_class(module: &Bound<'_, PyModule>) -> PyResult<()> {
 fn package_class(py: Python<'_>) -> Option<&Bound<'_, PyType>> {
     static CLASS: PyOnceLock<Option<Py<PyType>>> = PyOnceLock::new();
     let find = || {
-        let module = py.import("arraybridge._core").ok()?;
+        let module = package::core(py).ok()?;
         let class = module.getattr("Tensor").ok()?.cast_into::<PyType>().ok()?;
         (!class.is(py.get_type::<PyTensor>())).then(|| class.unbind())
     };

@@ -5,9 +5,11 @@ import shutil
 import subprocess
 import sys
 import tomllib
+import types
 from collections import Counter
 
 import pytest
+from arraybridge import _core
 from bridges import ROOT
 
 sys.path.append(str(ROOT / "tests" / "tools"))
@@ -49,6 +51,19 @@ def test_an_extension_compiles_no_crate_that_it_does_not_need():
     assert dependencies("half") - extension == half
     for features in ("casts", "cuda"):
         assert not dependencies(features, "arraybridge-tensor") & {"pyo3", "numpy", "syn2"}
+
+
+def test_rust_imports_one_module_of_the_package_and_the_package_gives_it_the_parts():
+    sources = [*ROOT.glob("arraybridge-*/src/**/*.rs"), *ROOT.glob("crates/*/src/**/*.rs")]
+    code = {path.name: path.read_text() for path in sources}
+    imported = {
+        name for text in code.values() for name in re.findall(r'"arraybridge\.(_\w+)"', text)
+    }
+    assert imported == {"_core"}
+    named = re.findall(r'^    \w+ = "(\w+)",$', code["package.rs"], re.MULTILINE)
+    assert named and set(named) == set(_core._PARTS)
+    for name in named:
+        assert isinstance(_core._PARTS[name](), types.ModuleType), name
 
 
 def test_the_list_of_what_the_runtime_exports_has_the_names_of_the_prelude():

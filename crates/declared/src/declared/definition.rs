@@ -1,5 +1,6 @@
 //! A function and its declaration, read once when the function is declared.
 
+use arraybridge_runtime::interpreter::package::Part;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use pyo3::prelude::*;
@@ -97,7 +98,7 @@ impl Definition {
         keywords: &Bound<'py, PyDict>,
         adds_dtype: AddsDtype,
     ) -> Result<(Definition, Option<Bound<'py, PyAny>>)> {
-        let about = function.py().import("arraybridge._declared.function")?.getattr("about")?;
+        let about = Part::Function.get(function.py())?.getattr("about")?;
         let (function, binding, name, kind): (Bound<'py, PyAny>, usize, String, usize) =
             about.call1((function,))?.extract()?;
         let options = Options::read(execution, keywords)?;
@@ -127,7 +128,7 @@ impl Definition {
             return Err(Error::Type(text.to_owned()));
         }
         if definition.options.differentiable {
-            let check = keywords.py().import("arraybridge._graphs.gradients")?.getattr("check")?;
+            let check = Part::Gradients.get(keywords.py())?.getattr("check")?;
             check.call1((execution.name, &definition.name, keywords))?;
             if definition.kind != FunctionKind::Plain {
                 let text = "differentiable is for functions that return their result";

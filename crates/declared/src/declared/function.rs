@@ -1,5 +1,6 @@
 //! Declared functions as Python sees them.
 
+use arraybridge_runtime::interpreter::package::Part;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -242,6 +243,6 @@ fn set_attributes(
     };
     let types = (options.usual_input.name, output, options.execution.name);
     let is_coroutine = definition.kind == FunctionKind::Coroutine;
-    let dress = DRESS.import(py, "arraybridge._declared.function", "dress")?;
+    let dress = Part::Function.attribute(py, &DRESS, "dress")?;
     dress.call1((declared, function, signature, types, keywords, is_coroutine)).map(drop)
 }

@@ -1,5 +1,6 @@
 //! Calls through which a gradient of another framework flows. `arraybridge._graphs.gradients` makes them.
 
+use arraybridge_runtime::interpreter::package::Part;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple};
@@ -23,7 +24,7 @@ pub fn call<'py>(
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
     static CALL: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let py = args.py();
-    let call = CALL.import(py, "arraybridge._graphs.gradients", "call")?;
+    let call = Part::Gradients.attribute(py, &CALL, "call")?;
     let framework = definition.options.execution.name;
     let rule = definition.keywords.bind(py).get_item(RULE)?;
     let function = (definition.function.bind(py), framework, &definition.name, rule);
@@ -43,7 +44,7 @@ pub fn rule<'py>(
     result: Option<&Bound<'py, PyAny>>,
 ) -> Result<Bound<'py, PyAny>> {
     let py = forward.py();
-    let rule = py.import("arraybridge._graphs.gradients")?.getattr("rule")?;
+    let rule = Part::Gradients.get(py)?.getattr("rule")?;
     let framework = definition.options.execution.name;
     let function = (definition.function.bind(py), framework, &definition.name);
     let gives_input = definition.options.gives_input();

@@ -1,5 +1,6 @@
 //! The options of a declaration.
 
+use arraybridge_runtime::interpreter::package::Part;
 use std::fmt;
 
 use pyo3::conversion::FromPyObjectOwned;
@@ -154,9 +155,7 @@ pub const RULE: &str = "vjp";
 /// [`Error::Type`] for any other.
 pub fn check_public(keywords: &Bound<'_, PyDict>) -> Result<()> {
     static CHECK: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    CHECK
-        .import(keywords.py(), "arraybridge._declared.options", "check_names")?
-        .call1((keywords,))?;
+    Part::Options.attribute(keywords.py(), &CHECK, "check_names")?.call1((keywords,))?;
     Ok(())
 }
 
@@ -169,7 +168,7 @@ impl Options {
     /// that is not allowed.
     pub fn read(execution: &'static Framework, keywords: &Bound<'_, PyDict>) -> Result<Options> {
         static READ: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        let read = READ.import(keywords.py(), "arraybridge._declared.options", "read")?;
+        let read = Part::Options.attribute(keywords.py(), &READ, "read")?;
         let checked = read.call1((keywords,))?;
         let keywords = CheckedKeywords(checked.cast_into().map_err(PyErr::from)?);
         let usual_input = keywords.framework("input_type")?.unwrap_or(execution);

@@ -3,6 +3,7 @@
 //! `arraybridge._declared.function` makes them. They have their [`Declared`] in a closure and call it. CPython 3.12
 //! and later call a vectorcall of ours instead of their code, unless a tool looks at every frame.
 
+use arraybridge_runtime::interpreter::package::Part;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::prelude::*;
@@ -17,8 +18,7 @@ pub(super) fn calling<'py>(
     function: &Bound<'py, PyAny>,
 ) -> Result<Bound<'py, PyAny>> {
     static FUNCTION_OF: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let make =
-        FUNCTION_OF.import(declared.py(), "arraybridge._declared.function", "function_of")?;
+    let make = Part::Function.attribute(declared.py(), &FUNCTION_OF, "function_of")?;
     let calling = make.call1((declared, function))?;
     fast::install(&calling)?;
     Ok(calling)
@@ -36,6 +36,7 @@ pub fn watch_dynamo() {
 /// give access to it.
 #[cfg(all(Py_3_12, unix, not(Py_LIMITED_API), not(PyPy), not(GraalPy)))]
 mod fast {
+    use arraybridge_runtime::interpreter::package::Part;
     use std::sync::OnceLock;
     use std::sync::atomic::Ordering;
 
@@ -158,7 +159,7 @@ mod fast {
         names: *mut ffi::PyObject,
     ) -> *mut ffi::PyObject {
         static OUTSIDE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        let outside = match OUTSIDE.import(declared.py(), "arraybridge._graphs.dynamo", "outside") {
+        let outside = match Part::Dynamo.attribute(declared.py(), &OUTSIDE, "outside") {
             Ok(outside) => outside,
             Err(error) => {
                 error.restore(declared.py());

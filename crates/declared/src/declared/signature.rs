@@ -1,5 +1,6 @@
 //! The ways in which a function may be called, and the keywords that a declaration adds.
 
+use arraybridge_runtime::interpreter::package::Part;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -317,6 +318,6 @@ fn extended_signature<'py>(
     };
     let added = added.into_iter().filter(|(name, is_added, _)| *is_added && is_shown(*name));
     let added: Vec<_> = added.map(|(name, _, default)| (name, default)).collect();
-    let extended = EXTENDED.import(signature.py(), "arraybridge._declared.function", "extended")?;
+    let extended = Part::Function.attribute(signature.py(), &EXTENDED, "extended")?;
     Ok(extended.call1((signature, added))?)
 }

@@ -1,5 +1,6 @@
 //! Coroutines and generators of declared functions, whose steps `arraybridge._declared.steps` makes.
 
+use arraybridge_runtime::interpreter::package::Part;
 use std::sync::{Mutex, PoisonError};
 
 use pyo3::exceptions::{PyStopAsyncIteration, PyStopIteration};
@@ -49,7 +50,7 @@ pub(super) fn start<'py>(call: Call<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
         versions,
         ladder: Mutex::default(),
     };
-    py.import(intern!(py, "arraybridge._declared.steps"))?.getattr(class)?.call1((origin, inner))
+    Part::Steps.get(py)?.getattr(class)?.call1((origin, inner))
 }
 
 /// The call that a coroutine or a generator comes from.

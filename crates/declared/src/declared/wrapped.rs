@@ -1,4 +1,4 @@
-//! Calls whose lead is in an object of another library, such as a labelled array. `arraybridge.wrappers` takes the object
+//! Calls whose lead is in an object of another library, such as a labelled array. The package takes the object
 //! apart and makes the one for the result.
 
 use pyo3::exceptions::PyTypeError;

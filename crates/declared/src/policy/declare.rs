@@ -1,5 +1,6 @@
 //! Policies as users write them: the arguments of a call, and the context's default.
 
+use arraybridge_runtime::interpreter::package;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use numpy::PyArrayDescr;
@@ -258,7 +259,7 @@ pub fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
 
 fn variable(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
     // A program that embeds Python without the package has a variable of its own.
-    VARIABLE.get_or_adopt(py, || py.import("arraybridge._core")?.getattr(ATTRIBUTE))
+    VARIABLE.get_or_adopt(py, || package::core(py)?.getattr(ATTRIBUTE))
 }
 
 /// The names of a policy's parts, and its range.

@@ -1,25 +1,25 @@
-//! Objects with a shape, a dtype and `__getitem__`, of which parts are read. `arraybridge._arrays.lazy` knows them.
+//! Objects with a shape, a dtype and `__getitem__`, of which parts are read. The package knows them.
 
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PyModule;
 
 use arraybridge_runtime::framework::detect;
 use arraybridge_runtime::interpreter::error::Result;
+use arraybridge_runtime::interpreter::package::Part;
 
-/// The module that knows these objects.
-pub fn module(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
-    py.import(intern!(py, "arraybridge._arrays.lazy"))
+/// The part of the package that knows these objects.
+pub fn part(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
+    Part::Lazy.get(py)
 }
 
 /// Returns whether two arrays share memory, or may share it.
 pub fn overlap(one: &Bound<'_, PyAny>, other: &Bound<'_, PyAny>) -> Result<bool> {
-    Ok(module(one.py())?.call_method1("overlap", (one, other))?.extract()?)
+    Ok(part(one.py())?.call_method1("overlap", (one, other))?.extract()?)
 }
 
 /// Returns whether elements of an array share memory with each other, or may share it.
 pub fn overlaps_itself(array: &Bound<'_, PyAny>) -> Result<bool> {
-    Ok(module(array.py())?.call_method1("overlaps_itself", (array,))?.extract()?)
+    Ok(part(array.py())?.call_method1("overlaps_itself", (array,))?.extract()?)
 }
 
 /// An array of NumPy's with the shape and the dtype of an object that can be read part by part, but without its values;
@@ -28,7 +28,7 @@ pub fn stand_in<'py>(object: &Bound<'py, PyAny>) -> Result<Option<Bound<'py, PyA
     if detect::class_of(object).is_some() {
         return Ok(None);
     }
-    let found = module(object.py())?.call_method1("stand_in", (object,))?;
+    let found = part(object.py())?.call_method1("stand_in", (object,))?;
     Ok(Some(found).filter(|found| !found.is_none()))
 }
 
@@ -37,12 +37,12 @@ pub fn read<'py>(
     object: &Bound<'py, PyAny>,
     index: &Bound<'py, PyAny>,
 ) -> Result<Bound<'py, PyAny>> {
-    Ok(module(object.py())?.call_method1(intern!(object.py(), "read"), (object, index))?)
+    Ok(part(object.py())?.call_method1(intern!(object.py(), "read"), (object, index))?)
 }
 
 /// How many positions along the first axis of such an object are read at a time.
 pub fn rows(object: &Bound<'_, PyAny>) -> Result<usize> {
-    Ok(module(object.py())?.call_method1("rows", (object,))?.extract()?)
+    Ok(part(object.py())?.call_method1("rows", (object,))?.extract()?)
 }
 
 /// An array with more elements before and after those that it has along each axis.
@@ -51,7 +51,7 @@ pub fn padded<'py>(
     widths: Vec<(usize, usize)>,
     mode: &str,
 ) -> Result<Bound<'py, PyAny>> {
-    Ok(module(array.py())?.call_method1("padded", (array, widths, mode))?)
+    Ok(part(array.py())?.call_method1("padded", (array, widths, mode))?)
 }
 
 /// The lengths of the tiles that follow the chunks of an array that is written to or read.
@@ -63,5 +63,5 @@ pub fn chunks<'py>(
     read: &Bound<'py, PyAny>,
     out: Option<&Bound<'py, PyAny>>,
 ) -> Result<Vec<usize>> {
-    Ok(module(read.py())?.call_method1("chunks", (read, out))?.extract()?)
+    Ok(part(read.py())?.call_method1("chunks", (read, out))?.extract()?)
 }

@@ -43,7 +43,7 @@ impl<'a, 'py> Sink<'a, 'py> {
         function: &'a str,
     ) -> Result<Sink<'a, 'py>> {
         let arguments = (out, reads, cut, function);
-        let dtype = lazy::module(out.py())?.call_method1("check_out", arguments)?;
+        let dtype = lazy::part(out.py())?.call_method1("check_out", arguments)?;
         if policy.scaling == Scaling::Stretch {
             return Err(Error::Value(format!(
                 "{function}(): scaling=\"stretch\" needs all results at once, and out= keeps none; use \
@@ -92,7 +92,7 @@ impl<'a, 'py> Sink<'a, 'py> {
         let cast = policy::finish(&host, &Lead::default(), self.policy, self.function)?;
         let (whole, index) = (PyTuple::new(py, whole)?, PyTuple::new(py, index)?);
         let arguments = (&self.out, whole, index, cast, self.function);
-        lazy::module(py)?.call_method1(intern!(py, "write"), arguments)?;
+        lazy::part(py)?.call_method1(intern!(py, "write"), arguments)?;
         Ok(())
     }
 
@@ -176,7 +176,7 @@ impl<'a, 'py> Sink<'a, 'py> {
 
 /// The object that stands for an array that was written, until the result is settled.
 pub fn written(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
-    lazy::module(py)?.getattr(intern!(py, "WRITTEN"))
+    lazy::part(py)?.getattr(intern!(py, "WRITTEN"))
 }
 
 /// Returns whether the results of all slices are None.

@@ -1,8 +1,7 @@
 //! Objects of no framework among the arguments.
 
-use pyo3::intern;
+use arraybridge_runtime::interpreter::package::Part;
 use pyo3::prelude::*;
-use pyo3::types::PyModule;
 
 use super::{ArgumentKey, ArgumentSlot, leaves};
 use crate::declared::definition::Definition;
@@ -25,9 +24,9 @@ pub struct FoundObjects<'py> {
     pub is_out_of_order: bool,
 }
 
-/// The module that knows the objects with an array inside.
-pub fn wrappers(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
-    py.import(intern!(py, "arraybridge.wrappers"))
+/// The part of the package that knows the objects with an array inside.
+pub fn wrappers(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
+    Part::Wrappers.get(py)
 }
 
 /// Returns whether a function is called for an object part by part: for each variable of a data set, or each block

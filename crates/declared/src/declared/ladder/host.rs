@@ -1,5 +1,6 @@
 //! The rung that makes the call in host memory.
 
+use arraybridge_runtime::interpreter::package::Part;
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
@@ -92,7 +93,7 @@ fn copy_for_host<'py>(
 ) -> Result<Bound<'py, PyAny>, String> {
     let py = function.py();
     let copy = || {
-        let module = py.import("arraybridge._declared.ladder")?;
+        let module = Part::Ladder.get(py)?;
         module.call_method1("for_host", (function, framework.name, framework.host_modules))
     };
     let found = copy().map_err(|error| first_line(py, &error))?;

@@ -1,5 +1,6 @@
 //! Releases the memory that a failed attempt keeps alive.
 
+use arraybridge_runtime::interpreter::package::Part;
 use pyo3::intern;
 use pyo3::prelude::*;
 
@@ -11,8 +12,8 @@ use arraybridge_runtime::interpreter::interrupt::is_interrupt;
 ///
 /// An interrupt. A frame that cannot be cleared is not a reason to fail.
 pub fn clear_frames(py: Python<'_>, error: &PyErr) -> PyResult<()> {
-    let cleared = py
-        .import(intern!(py, "arraybridge._declared.ladder"))
+    let cleared = Part::Ladder
+        .get(py)
         .and_then(|module| module.call_method1(intern!(py, "clear_frames"), (error.value(py),)));
     py.check_signals()?;
     match cleared {

@@ -1,6 +1,7 @@
 //! The experience of a function's earlier calls with the length of leads for which memory suffices. Calls are compared
 //! by `arraybridge._declared.room`, once one had to be split.
 
+use arraybridge_runtime::interpreter::package::Part;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -31,13 +32,13 @@ impl Room {
         self.was_short.load(Ordering::Relaxed)
     }
 
-    /// A call with these arguments of `arraybridge._declared.room.traits`; `None` if it cannot be compared.
+    /// A call with these arguments of the package's `traits`; `None` if it cannot be compared.
     pub(super) fn compare<'py>(
         &self,
         py: Python<'py>,
         arguments: impl PyCallArgs<'py>,
     ) -> Option<CallRoom<'_, 'py>> {
-        let read = || py.import("arraybridge._declared.room")?.getattr("traits")?.call1(arguments);
+        let read = || Part::Room.get(py)?.getattr("traits")?.call1(arguments);
         let traits = attempt(py, read())?;
         (!traits.is_none()).then_some(CallRoom { room: self, traits })
     }
@@ -56,7 +57,7 @@ impl<'py> CallRoom<'_, 'py> {
             let calls = match self.room.calls.get() {
                 Some(calls) => calls,
                 None => {
-                    let made = py.import("arraybridge._declared.room")?.getattr("Room")?.call0()?;
+                    let made = Part::Room.get(py)?.getattr("Room")?.call0()?;
                     self.room.calls.get_or_init(|| made.unbind())
                 }
             };

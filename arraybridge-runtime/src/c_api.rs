@@ -21,9 +21,9 @@ use arraybridge_host::cast::table::{self as casts, CastTable};
 use arraybridge_host::process::Lock;
 use arraybridge_tensor::claims::{self, ClaimTable};
 
-/// The version of the tables, and of what extensions hand to `arraybridge._declared.export`. Extensions that were built
-/// for an older one are accepted, as long as [`MAJOR`] is the same: a table that gains an entry at its end, or a module
-/// that extensions import from then on, raises [`MINOR`], and any other change raises [`MAJOR`].
+/// The version of the tables, and of the parts of the package that extensions call. Extensions that were built for an
+/// older one are accepted, as long as [`MAJOR`] is the same: a table that gains an entry at its end, or a part that
+/// extensions call from then on, raises [`MINOR`], and any other change raises [`MAJOR`].
 const MAJOR: u32 = 9;
 const MINOR: u32 = 0;
 

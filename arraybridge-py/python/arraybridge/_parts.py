@@ -5,7 +5,6 @@ checkers and programs that freeze a package see them. ``interpreter/package.rs``
 calls of each part.
 """
 
-# ruff: noqa: PLC0415
 from __future__ import annotations
 
 from types import ModuleType

@@ -262,14 +262,16 @@ unsafe impl Handle for DetachedBuffer {}
 
 #[cfg(all(test, not(Py_LIMITED_API)))]
 mod tests {
+    use arraybridge_tensor::binding::wait;
+
     use super::*;
 
     #[test]
-    fn a_wait_may_call_into_python() {
+    fn a_wait_of_the_driver_may_call_into_python() {
         Python::attach(|_| {
             // SAFETY: any thread may ask this.
             let attached = || unsafe { ffi::PyGILState_Check() == 1 };
-            let (before, during) = wait_detached(|| (attached(), Python::attach(|_| attached())));
+            let (before, during) = wait(|| (attached(), Python::attach(|_| attached())));
             assert!(!before && during && attached());
         });
     }

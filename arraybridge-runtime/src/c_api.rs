@@ -25,7 +25,7 @@ use arraybridge_tensor::claims::{self, ClaimTable};
 /// older one are accepted, as long as [`MAJOR`] is the same: a table that gains an entry at its end, or a part that
 /// extensions call from then on, raises [`MINOR`], and any other change raises [`MAJOR`].
 const MAJOR: u32 = 9;
-const MINOR: u32 = 0;
+const MINOR: u32 = 1;
 
 const NAME: &CStr = c"arraybridge._core._C_API";
 

@@ -1,4 +1,4 @@
-"""The parts of this package that its Rust code calls, each imported when it is first used.
+"""The parts of this package that its Rust code calls: modules, or functions that import one.
 
 Rust finds them in ``_core._PARTS`` and names no module. The imports stand here, where people, type
 checkers and programs that freeze a package see them. ``interpreter/package.rs`` says what Rust
@@ -81,8 +81,8 @@ def _steps() -> ModuleType:
 
 
 _core._PARTS.update(
-    blocks=lambda: _blocks, columns=_columns, dynamo=_dynamo, exceptions=lambda: exceptions,
+    blocks=_blocks, columns=_columns, dynamo=_dynamo, exceptions=exceptions,
     export=_export, function=_function, gradients=_gradients, ladder=_ladder, lazy=_lazy,
-    options=_options, progress=_progress, room=_room, steps=_steps, wrappers=lambda: wrappers,
+    options=_options, progress=_progress, room=_room, steps=_steps, wrappers=wrappers,
 )  # fmt: skip
 _isolate.watch(_core._isolated())

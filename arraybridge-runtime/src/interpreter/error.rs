@@ -43,7 +43,8 @@ pub fn attempt<T>(py: Python<'_>, result: std::result::Result<T, impl Into<PyErr
 /// An exception or warning class of the `arraybridge` package. They are defined in Python, so that every extension module raises the same classes. A program that embeds
 /// Python without the package gets built-in classes.
 pub(super) fn class<'py>(py: Python<'py>, name: &'static str) -> Option<Bound<'py, PyType>> {
-    Part::Exceptions.get(py).ok()?.getattr(name).ok()?.cast_into::<PyType>().ok()
+    let classes = attempt(py, Part::Exceptions.get(py))?;
+    attempt(py, classes.getattr(name))?.cast_into::<PyType>().ok()
 }
 
 /// The class of [`Error::DeviceMemory`].

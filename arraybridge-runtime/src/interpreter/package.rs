@@ -1,7 +1,7 @@
 //! The `arraybridge` package, as far as Rust code calls its Python code.
 //!
-//! Rust names one module of it, `_core`, which is the package's own extension module. There the package leaves a
-//! function for each [`Part`], which imports it. Extension modules find the parts in the same place.
+//! Rust names one module of it, `_core`, which is the package's own extension module. There the package leaves
+//! each [`Part`], or a function that imports it. Extension modules find the parts in the same place.
 
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -76,8 +76,10 @@ impl Part {
             [const { PyOnceLock::new() }; Part::NAMES.len()];
         let find = || {
             let parts = core(py)?.getattr(PARTS)?.cast_into::<PyDict>()?;
-            let import = parts.as_any().get_item(Part::NAMES[self as usize])?;
-            Ok::<_, PyErr>(import.call0()?.unbind())
+            let part = parts.as_any().get_item(Part::NAMES[self as usize])?;
+            // To find a module that is there runs no Python code, in which a pending signal would be handled.
+            let is_there = part.is_instance_of::<PyModule>();
+            Ok::<_, PyErr>(if is_there { part } else { part.call0()? }.unbind())
         };
         Ok(FOUND[self as usize].get_or_try_init(py, find)?.bind(py))
     }

@@ -9,7 +9,7 @@
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-use arraybridge_table::{Framework, VARIABLE, Value, embedded, read, sources};
+use arraybridge_table::{Framework, Place, VARIABLE, Value, embedded, read, sources};
 
 const START: &str = "# tables";
 const END: &str = "# end of tables";
@@ -75,6 +75,10 @@ fn write(path: &Path, out: &Path, frameworks: &[Framework]) -> io::Result<()> {
 /// The entry of the first framework, which is NumPy.
 fn template(region: &[&str]) -> String {
     let first = region.first().copied().unwrap_or_default();
+    // Not each of the others is an import.
+    if first == IMPORT {
+        return format!("{IMPORT}\n");
+    }
     let lower = first.to_lowercase();
     let before = lower.find("numpy").map_or("", |at| &first[..at]);
     let after = lower.rfind("numpy").map_or(first, |at| &first[at + "numpy".len()..]);
@@ -87,8 +91,12 @@ fn template(region: &[&str]) -> String {
 /// The import of NumPy's array class, in the entry of NumPy.
 const IMPORT: &str = "from numpy import ndarray as _numpy  # type: ignore";
 
-/// The public class of a framework's arrays: its module and its name.
+/// The public class of a framework's arrays: its module and its name. A framework that needs a GPU is missing on most
+/// machines, and a type checker would take `convert` for partly unknown there.
 fn class(framework: &Framework) -> Option<(&str, &str)> {
+    if framework.entries.place() == Some(Place::Accelerator) {
+        return None;
+    }
     let module = framework.entries.text("module")?;
     let Some(Value::List(classes)) = framework.entries.get("classes") else { return None };
     classes.iter().find_map(|class| {

@@ -83,55 +83,42 @@ fn constant(framework: &Framework) -> Ident {
 fn memory_type(frameworks: &[Framework]) -> TokenStream {
     let count = Literal::usize_unsuffixed(frameworks.len());
     let variants: Vec<_> = frameworks.iter().map(variant).collect();
+    let indices = (0..).map(Literal::u8_unsuffixed);
     let constants = frameworks.iter().map(constant);
     let names: Vec<_> = frameworks.iter().map(|framework| &framework.name).collect();
     let docs = frameworks.iter().map(|framework| format!(" {}.", title(framework)));
     quote! {
-        /// A framework whose arrays can be converted.
+        /// A framework whose arrays can be converted: one of this build, or one whose table was loaded.
         #[derive(
             ::core::clone::Clone,
             ::core::marker::Copy,
-            ::core::fmt::Debug,
             ::core::cmp::PartialEq,
             ::core::cmp::Eq,
             ::core::cmp::PartialOrd,
             ::core::cmp::Ord,
             ::core::hash::Hash,
         )]
-        #[repr(u8)]
-        pub enum MemoryType {
-            #(#[doc = #docs] #variants,)*
-        }
+        pub struct MemoryType(pub(super) u8);
 
+        #[allow(non_upper_case_globals, reason = "they are named as the variants of an enum")]
         impl MemoryType {
-            /// The number of frameworks.
-            pub const COUNT: usize = #count;
+            #(#[doc = #docs] pub const #variants: MemoryType = MemoryType(#indices);)*
 
-            /// Every framework, in the order of the tables.
-            pub const ALL: [MemoryType; MemoryType::COUNT] = [#(MemoryType::#variants),*];
+            /// Every framework of this build, in the order of the tables.
+            pub const COMPILED: [MemoryType; #count] = [#(MemoryType::#variants),*];
 
-            /// The name that users write.
-            pub const fn name(self) -> &'static str {
-                match self {
-                    #(MemoryType::#variants => #names,)*
-                }
-            }
-
-            /// The framework of a name.
-            pub fn from_name(name: &str) -> ::core::option::Option<MemoryType> {
+            /// The framework of this build with a name.
+            pub(super) fn compiled(name: &str) -> ::core::option::Option<MemoryType> {
                 match name {
                     #(#names => ::core::option::Option::Some(MemoryType::#variants),)*
                     _ => ::core::option::Option::None,
                 }
             }
-
-            /// The framework's table.
-            pub fn framework(self) -> &'static ::arraybridge_runtime::__private::Framework {
-                match self {
-                    #(MemoryType::#variants => &statics::#constants,)*
-                }
-            }
         }
+
+        /// The tables of this build, in their order.
+        pub(super) static COMPILED: [&::arraybridge_runtime::__private::Framework; #count] =
+            [#(&statics::#constants),*];
     }
 }
 

@@ -10,8 +10,10 @@ mod give;
 pub mod methods;
 mod mistakes;
 pub mod named_tuple;
+mod native;
 mod options;
 mod parse;
+mod rule;
 mod settings;
 mod trampoline;
 mod types;
@@ -22,6 +24,7 @@ use elements::Elements;
 use options::Detach;
 use proc_macro2::TokenStream;
 use quote::quote;
+use rule::Rule;
 use syn::{Expr, Ident, Path, ReturnType, Type};
 
 /// A declared function, checked.
@@ -58,6 +61,8 @@ pub struct Declared {
     pub settings: Vec<(&'static str, Setting)>,
     /// The function that takes over on the host.
     pub host: Option<Ident>,
+    /// The shapes of its results.
+    pub rule: Option<Rule>,
 }
 
 /// The class of a method, and how it is bound.
@@ -68,8 +73,8 @@ pub struct Method {
     pub binding: Binding,
 }
 
-/// The object that a method is bound to.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// The object that a method is bound to, by the variants of the runtime's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Binding {
     /// The instance.
     Instance,

@@ -67,6 +67,7 @@ pub fn frameworks(input: TokenStream) -> TokenStream {
 /// | `cast` | arrays of other element types are cast to those of the parameters |
 /// | `stop_gradient` | arrays that require a gradient are taken, through which none flows back; they are refused otherwise |
 /// | `shape(image = [_, _, 3])` | arrays of other shapes are refused; any pattern of a slice |
+/// | `result = [height, width]` | the shape of the result, so that the function is a native operator of compiled programs: a length for each axis, from the names in `shape(..)` and plain arguments; `result = image` is the shape of an array, and a tuple has one for each result |
 /// | `contiguous(image)` | the array is in row-major order, else a copy that is; if it is written to, it is refused |
 /// | `no_copy(image)` | an array that would have to be copied is refused |
 /// | `detach` | the function runs detached from the interpreter, unless others can write to its arrays |
@@ -92,7 +93,7 @@ pub fn frameworks(input: TokenStream) -> TokenStream {
 /// | `input = torch` | the framework that objects are converted to, if it is another one |
 /// | `crate = path` | the path of the runtime, if it is not `::arraybridge_runtime` |
 ///
-/// Python callers have the keywords `dtype_conversion` and `slice_by_slice` as well. The signature shows
+/// Python callers have the keywords `dtype_conversion` and `slice_by_slice` as well. The stub shows
 /// the first if a result may be an array, and the second if the first array may be a slice. The function
 /// has the attributes of one that a Python decorator declares.
 ///
@@ -143,6 +144,18 @@ pub fn memory_methods(attribute: TokenStream, item: TokenStream) -> TokenStream 
 #[proc_macro_derive(NamedTuple)]
 pub fn named_tuple(item: TokenStream) -> TokenStream {
     function::named_tuple::derive(item.into()).into()
+}
+
+/// Lets a function that Python calls, and that PyO3's attributes make callable, raise `MemoryError` where PyO3 panics
+/// because Python finds no memory for an object. It stands below those attributes.
+#[proc_macro_attribute]
+pub fn memory_errors(_: TokenStream, item: TokenStream) -> TokenStream {
+    let mut function = syn::parse_macro_input!(item as syn::ItemFn);
+    let (output, body) = (&function.sig.output, &function.block);
+    *function.block = syn::parse_quote!({
+        ::arraybridge_runtime::interpreter::panic::caught(move || #output #body)
+    });
+    quote!(#function).into()
 }
 
 /// The frameworks that the runtime and its tests name.
@@ -199,29 +212,4 @@ fn known() -> Result<Vec<(String, Place)>, TokenStream2> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Without these, each use of them would be an error beside those of the tables.
-    #[test]
-    fn the_stand_in_defines_what_the_runtime_uses() {
-        let tokens = stand_in().to_string();
-        let names = known().unwrap().into_iter().map(|(name, _)| name.to_uppercase());
-        let statics = names.map(|name| format!("pub static {name}"));
-        let others = ["pub enum MemoryType", "MemoryType :: Numpy", "TABLES"];
-        for item in statics.chain(others.map(str::to_owned)) {
-            assert!(tokens.contains(&item), "{item}");
-        }
-    }
-
-    #[test]
-    fn known_frameworks_come_with_their_memory() {
-        let known = known().unwrap();
-        let place =
-            |name: &str| known.iter().find(|(known, _)| known == name).map(|(_, place)| *place);
-        assert_eq!(place("numpy"), Some(Place::Host));
-        assert_eq!(place("cupy"), Some(Place::Accelerator));
-        assert_eq!(place("torch"), Some(Place::Either));
-        assert_eq!(place("cupi"), None);
-    }
-}
+mod tests;

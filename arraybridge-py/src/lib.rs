@@ -11,6 +11,14 @@ macro_rules! doc {
     };
 }
 
+/// Adds functions to a module.
+macro_rules! add_functions {
+    ($module:expr; $($function:path),*) => {
+        $($module.add_function(pyo3::wrap_pyfunction!($function, $module)?)?;)*
+    };
+}
+
+mod ops;
 mod policy;
 mod slices;
 mod trees;
@@ -23,15 +31,17 @@ use arraybridge_runtime::convert::{self, Narrowing, Request, registry, trace};
 use arraybridge_runtime::cuda::thread_stream::ThreadStream;
 use arraybridge_runtime::framework::device::Placement;
 use arraybridge_runtime::framework::endpoints::Endpoints;
-use arraybridge_runtime::framework::generated::{KEYS, MemoryType, TABLES};
-use arraybridge_runtime::framework::spec::{Framework, Memory};
-use arraybridge_runtime::framework::{self, detect, oom};
+use arraybridge_runtime::framework::generated::{KEYS, TABLES};
+use arraybridge_runtime::framework::spec::{Framework, Isolate, Memory};
+use arraybridge_runtime::framework::{self, detect, loaded, oom, shortcuts};
 use arraybridge_runtime::interpreter::error::{Error, Result};
 use arraybridge_runtime::interpreter::package::{PARTS, Part};
+use arraybridge_runtime::interpreter::panic::{memory_errors, note_places};
 use arraybridge_runtime::interpreter::park::rather_than_end;
 use arraybridge_runtime::memory::numpy_array::borrows;
 use arraybridge_runtime::{c_api, tensor};
 use arraybridge_table::{Problems, Source};
+use ops::_evaluate;
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
@@ -76,6 +86,7 @@ fn placement(
 #[doc = doc!("__init__.convert")]
 #[pyfunction(name = "convert")]
 #[pyo3(signature = (data, target, *, device=None, copy=None, dtype=None, keep=None))]
+#[memory_errors]
 fn convert_<'py>(
     data: &Bound<'py, PyAny>,
     target: &Bound<'py, PyAny>,
@@ -89,12 +100,35 @@ fn convert_<'py>(
         convert::convert_to(data, framework, &request(data.py(), framework, device, copy, dtype)?)
     };
     match keep {
-        None => ask().or_else(|error| match convert::is_registered_numpy(data) {
+        None => ask().or_else(|error| match convert::may_have_unit(data) {
             true => kept("_converted", (data, target, device, copy, dtype, keep)),
             false => Err(error),
         }),
         Some(_) => kept("_converted", (data, target, device, copy, dtype, keep)),
     }
+}
+
+/// Convert an array to the nearest dtype that the target has, with a warning, or explain that.
+#[pyfunction]
+#[pyo3(signature = (data, target, *, function, is_explained, device=None, copy=None))]
+fn _narrowed<'py>(
+    data: &Bound<'py, PyAny>,
+    target: &Bound<'py, PyAny>,
+    function: &str,
+    is_explained: bool,
+    device: Option<&Bound<'_, PyAny>>,
+    copy: Option<&Bound<'_, PyAny>>,
+) -> Result<Bound<'py, PyAny>> {
+    let (py, framework) = (data.py(), names::framework(target)?);
+    let mut request = request(py, framework, device, copy, None)?;
+    if !is_explained {
+        let narrowing = || Some(Narrowing { function });
+        return Ok(convert::convert_narrowed(data, framework, &request, narrowing)?.0);
+    }
+    let source = loaded::load(py, convert::class_of(data)?.framework)?;
+    let nearest = source.dtype(data).map(|from| convert::narrowed(py, from, framework));
+    request.cast = nearest.transpose()?.flatten().into();
+    Ok(Bound::new(py, convert::explain(data, framework, &request)?)?.into_any())
 }
 
 /// The arguments of `convert`.
@@ -117,6 +151,7 @@ fn kept<'py>(function: &str, asked: Asked<'_, 'py>) -> Result<Bound<'py, PyAny>>
 #[doc = doc!("__init__.convert_memory")]
 #[pyfunction]
 #[pyo3(signature = (data, source_type, target_type, gpu_id=None, *, device=None, copy=None))]
+#[memory_errors]
 fn convert_memory<'py>(
     data: &Bound<'py, PyAny>,
     source_type: &Bound<'py, PyAny>,
@@ -143,6 +178,7 @@ fn convert_memory<'py>(
 
 #[doc = doc!("__init__.detect_memory_type")]
 #[pyfunction]
+#[memory_errors]
 fn detect_memory_type<'py>(data: &Bound<'py, PyAny>) -> Result<Bound<'py, PyString>> {
     Ok(detect::name_of(data.py(), convert::class_of(data)?.framework).clone())
 }
@@ -150,6 +186,7 @@ fn detect_memory_type<'py>(data: &Bound<'py, PyAny>) -> Result<Bound<'py, PyStri
 #[doc = doc!("__init__.explain")]
 #[pyfunction]
 #[pyo3(signature = (data, target, *, device=None, copy=None, dtype=None, keep=None))]
+#[memory_errors]
 fn explain<'py>(
     data: &Bound<'py, PyAny>,
     target: &Bound<'py, PyAny>,
@@ -162,7 +199,7 @@ fn explain<'py>(
     let py = data.py();
     let request = request(py, framework, device, copy, dtype)?;
     match convert::explain(data, framework, &request) {
-        Err(_) if convert::is_registered_numpy(data) => {
+        Err(_) if convert::may_have_unit(data) => {
             kept("_explained", (data, target, device, copy, dtype, keep))
         }
         record => Ok(Bound::new(py, record?)?.into_any()),
@@ -171,15 +208,52 @@ fn explain<'py>(
 
 #[doc = doc!("__init__.registered_pairs")]
 #[pyfunction]
-fn registered_pairs() -> Vec<(&'static str, &'static str)> {
+fn registered_pairs(py: Python<'_>) -> Vec<(&'static str, &'static str)> {
+    framework::registry::discover(py, None);
     registry::converters().map(|c| (c.source.name, c.target.name)).collect()
 }
 
 #[doc = doc!("__init__.frameworks")]
 #[pyfunction]
+#[memory_errors]
 fn frameworks(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
+    framework::registry::discover(py, None);
+    described(py, framework::registry::all())
+}
+
+/// The frameworks that are known so far, as `frameworks` describes them.
+#[pyfunction]
+#[memory_errors]
+fn _frameworks(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
+    described(py, framework::registry::all())
+}
+
+/// Load the tables in a text, whose name in messages is `label`. Return their frameworks and the mistakes in it.
+#[pyfunction]
+#[memory_errors]
+fn _load_table<'py>(
+    py: Python<'py>,
+    label: &str,
+    text: &str,
+) -> PyResult<(Bound<'py, PyList>, Vec<String>)> {
+    match framework::tables::load(label, text) {
+        Ok(loaded) => Ok((described(py, loaded.into_iter())?, Vec::new())),
+        Err(mistakes) => Ok((PyList::empty(py), mistakes)),
+    }
+}
+
+/// The files of tables that this process knows, as they are written, each with its name in messages.
+#[pyfunction]
+fn _tables() -> Vec<(String, String)> {
+    framework::tables::sources(|source| (source.label.clone(), source.text.clone()))
+}
+
+fn described<'py>(
+    py: Python<'py>,
+    frameworks: impl Iterator<Item = &'static Framework>,
+) -> PyResult<Bound<'py, PyList>> {
     let list = PyList::empty(py);
-    for framework in MemoryType::ALL.map(MemoryType::framework) {
+    for framework in frameworks {
         let entry = PyDict::new(py);
         entry.set_item("name", framework.name)?;
         entry.set_item("title", framework.title)?;
@@ -198,6 +272,7 @@ fn frameworks(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
 
 /// Check the options of a decorator, and return the name and the title of its framework.
 #[pyfunction]
+#[memory_errors]
 fn _check_options(
     framework: &Bound<'_, PyAny>,
     options: &Bound<'_, PyDict>,
@@ -208,6 +283,7 @@ fn _check_options(
 /// Make a declared function from its parts. The decorators, pickle and extension modules call this.
 #[pyfunction]
 #[pyo3(signature = (function, execution, options, is_public=false))]
+#[memory_errors]
 fn _declare<'py>(
     function: &Bound<'py, PyAny>,
     execution: &Bound<'py, PyAny>,
@@ -219,6 +295,7 @@ fn _declare<'py>(
 
 /// Convert the result of a Rust function to a framework that lacks its dtype. Extension modules call this.
 #[pyfunction]
+#[memory_errors]
 fn _narrow<'py>(
     data: &Bound<'py, PyAny>,
     target: &Bound<'py, PyAny>,
@@ -253,9 +330,19 @@ fn _known<'py>(object: &Bound<'py, PyAny>) -> Option<(&'static str, Option<Bound
     Some((framework.name, Some(function)))
 }
 
+/// Call a function without arguments on the device of an array, which is made current in the array's framework.
+#[pyfunction]
+fn _beside<'py>(array: &Bound<'py, PyAny>, call: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
+    let has_device = |class: &detect::Class| class.is_array() && class.framework.enters_devices();
+    let Some(class) = detect::class_of(array).filter(has_device) else { return Ok(call.call0()?) };
+    let loaded = loaded::load(array.py(), class.framework)?;
+    Ok(loaded.on(loaded.device_of(array)?, || call.call0())?)
+}
+
 #[doc = doc!("oom_recovery.is_oom_error")]
 #[pyfunction]
 #[pyo3(signature = (error, memory_type=None))]
+#[memory_errors]
 fn is_oom_error(
     error: Bound<'_, PyBaseException>,
     memory_type: Option<&Bound<'_, PyAny>>,
@@ -269,6 +356,7 @@ fn is_oom_error(
 #[doc = doc!("oom_recovery.execute_with_oom_recovery")]
 #[pyfunction]
 #[pyo3(signature = (func, memory_type, max_retries=2))]
+#[memory_errors]
 fn execute_with_oom_recovery<'py>(
     func: &Bound<'py, PyAny>,
     memory_type: &Bound<'py, PyAny>,
@@ -279,6 +367,7 @@ fn execute_with_oom_recovery<'py>(
 
 /// Make this module check rust-numpy's borrows, unless another one does already. Return whether it does.
 #[pyfunction]
+#[memory_errors]
 fn _publish_borrows(py: Python<'_>) -> PyResult<bool> {
     borrows::publish(py)
 }
@@ -292,10 +381,14 @@ fn _mistakes(files: Vec<(String, String)>) -> Vec<String> {
     arraybridge_table::read(&sources).map_or_else(Problems::messages, |_| Vec::new())
 }
 
-/// The libraries that tables isolate: the module of a framework, the library, and the module with the same symbols.
+/// The libraries that a framework's table isolates: its module, the library, and the module with the same symbols.
 #[pyfunction]
-fn _isolated() -> Vec<(&'static str, &'static str, &'static str)> {
-    framework::isolated().map(<(_, _, _)>::from).collect()
+fn _isolated(name: &Bound<'_, PyAny>) -> Result<Vec<(&'static str, &'static str, &'static str)>> {
+    let Framework { module, isolate, .. } = names::framework(name)?;
+    let libraries = isolate.iter().flat_map(|Isolate { libraries, from }| {
+        libraries.iter().map(|library| (*module, *library, *from))
+    });
+    Ok(libraries.collect())
 }
 
 /// Count traces and `no_copy` blocks that were opened; those that were closed are negative.
@@ -308,33 +401,24 @@ fn _count_blocks(traces: isize, strict: isize) {
 #[pymodule(gil_used = false)]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     rather_than_end(module.py());
+    note_places();
+    shortcuts::check()?;
+    framework::registry::prepare();
     module.add(PARTS, PyDict::new(module.py()))?;
-    module.add_function(wrap_pyfunction!(_isolated, module)?)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<Record>()?;
     trace::install(module)?;
-    module.add_function(wrap_pyfunction!(_count_blocks, module)?)?;
     module.add_class::<ThreadStream>()?;
     module.add_class::<Declared>()?;
-    // As they are written, for `python -m arraybridge check`.
+    // The files of this build, as they are written: `python -m arraybridge add --build` keeps them.
     module.add("_TABLES", PyTuple::new(module.py(), TABLES)?)?;
     module.add("_KEYS", KEYS)?;
-    module.add_function(wrap_pyfunction!(_mistakes, module)?)?;
-    module.add_function(wrap_pyfunction!(_publish_borrows, module)?)?;
     tensor::add_class(module)?;
-    module.add_function(wrap_pyfunction!(convert_, module)?)?;
-    module.add_function(wrap_pyfunction!(convert_memory, module)?)?;
-    module.add_function(wrap_pyfunction!(detect_memory_type, module)?)?;
-    module.add_function(wrap_pyfunction!(explain, module)?)?;
-    module.add_function(wrap_pyfunction!(registered_pairs, module)?)?;
-    module.add_function(wrap_pyfunction!(frameworks, module)?)?;
-    module.add_function(wrap_pyfunction!(_check_options, module)?)?;
-    module.add_function(wrap_pyfunction!(_declare, module)?)?;
-    module.add_function(wrap_pyfunction!(_narrow, module)?)?;
-    module.add_function(wrap_pyfunction!(_is_declared, module)?)?;
-    module.add_function(wrap_pyfunction!(_known, module)?)?;
-    module.add_function(wrap_pyfunction!(is_oom_error, module)?)?;
-    module.add_function(wrap_pyfunction!(execute_with_oom_recovery, module)?)?;
+    add_functions! { module;
+        _isolated, _count_blocks, _mistakes, _publish_borrows, convert_, _narrowed, convert_memory, _evaluate,
+        detect_memory_type, explain, registered_pairs, frameworks, _frameworks, _load_table, _tables, _check_options, _declare,
+        _narrow, _is_declared, _known, _beside, is_oom_error, execute_with_oom_recovery
+    }
     c_api::publish(module)?;
     policy::register(module)?;
     trees::register(module)?;

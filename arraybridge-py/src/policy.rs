@@ -7,6 +7,7 @@ use arraybridge_runtime::convert::{self, Narrowing, Request, class_of};
 use arraybridge_runtime::framework::endpoints::Endpoints;
 use arraybridge_runtime::framework::spec::Framework;
 use arraybridge_runtime::interpreter::error::Result;
+use arraybridge_runtime::interpreter::panic::memory_errors;
 use pyo3::prelude::*;
 
 /// Stretch an array of floats to the range of an integer dtype.
@@ -26,6 +27,7 @@ use pyo3::prelude::*;
 /// array([  0,  64, 255], dtype=uint8)
 #[pyfunction]
 #[pyo3(signature = (array, dtype, *, memory_type))]
+#[memory_errors]
 fn stretch<'py>(
     array: &Bound<'py, PyAny>,
     dtype: &Bound<'py, PyAny>,
@@ -60,6 +62,7 @@ fn of_framework<'py>(
 #[pyo3(signature = (
     result, lead, *, dtype_conversion=None, scaling=None, range=None, function="function"
 ))]
+#[memory_errors]
 fn finish_dtype<'py>(
     result: &Bound<'py, PyAny>,
     lead: &Bound<'py, PyAny>,
@@ -79,9 +82,6 @@ fn finish_dtype<'py>(
 /// Adds the functions and classes of this file to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     policy::install(module)?;
-    module.add_function(wrap_pyfunction!(policy::_policy, module)?)?;
-    module.add_function(wrap_pyfunction!(policy::_configure, module)?)?;
-    module.add_function(wrap_pyfunction!(stretch, module)?)?;
-    module.add_function(wrap_pyfunction!(finish_dtype, module)?)?;
+    add_functions! { module; policy::_policy, policy::_new_axes_before, policy::_configure, stretch, finish_dtype }
     Ok(())
 }

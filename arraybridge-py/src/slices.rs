@@ -9,8 +9,9 @@ use arraybridge_runtime::framework::cleanup::{self, Cleared};
 use arraybridge_runtime::framework::device::Device;
 use arraybridge_runtime::framework::generated::MemoryType;
 use arraybridge_runtime::framework::spec::Framework;
-use arraybridge_runtime::framework::{loaded, shape};
+use arraybridge_runtime::framework::{loaded, registry, shape};
 use arraybridge_runtime::interpreter::error::{Error, Result};
+use arraybridge_runtime::interpreter::panic::memory_errors;
 use pyo3::exceptions::{PyRuntimeWarning, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
@@ -39,6 +40,7 @@ fn target_of(
 #[pyo3(signature = (
     slices, memory_type=None, gpu_id=None, *, target_type=None, device=None, out=None
 ))]
+#[memory_errors]
 fn stack_slices<'py>(
     slices: &Bound<'py, PyAny>,
     memory_type: Option<&Bound<'py, PyAny>>,
@@ -102,6 +104,7 @@ fn stack_to<'py>(slices: &Bound<'py, PyAny>, out: &Bound<'py, PyAny>) -> Result<
 #[pyo3(signature = (
     array, memory_type=None, gpu_id=None, validate_slices=true, *, target_type=None, device=None, out=None
 ))]
+#[memory_errors]
 fn unstack_slices<'py>(
     array: &Bound<'py, PyAny>,
     memory_type: Option<&Bound<'py, PyAny>>,
@@ -147,6 +150,7 @@ fn unstack_to<'py>(
         slices::Sink::checked(out, vec![array.clone()], Vec::new(), Policy::default(), name)
     });
     let sinks = sinks.collect::<Result<Vec<_>>>()?;
+    slices::expect_apart(&outs, name)?;
     let stack = given.stack(&layout)?;
     let (room, count) = (sinks.len(), stack.lengths()[0]);
     if room != count {
@@ -193,6 +197,7 @@ impl<'a, 'py> Opened<'a, 'py> {
 #[doc = doc!("__init__.process_slices")]
 #[pyfunction]
 #[pyo3(signature = (image, func, args=None, kwargs=None, gpu_id=None, *, device=None, out=None))]
+#[memory_errors]
 fn process_slices<'py>(
     image: &Bound<'py, PyAny>,
     func: &Bound<'py, PyAny>,
@@ -247,6 +252,7 @@ fn process_slices<'py>(
 
 #[doc = doc!("stack_utils.concatenate")]
 #[pyfunction]
+#[memory_errors]
 fn concatenate<'py>(parts: Vec<Bound<'py, PyAny>>, axis: isize) -> Result<Bound<'py, PyAny>> {
     let axis = match parts.first() {
         Some(first) if axis < 0 => axis_of(&seen(first)?, axis)?,
@@ -269,6 +275,7 @@ fn seen<'py>(array: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
 
 #[doc = doc!("stack_utils.part")]
 #[pyfunction]
+#[memory_errors]
 fn part<'py>(
     array: &Bound<'py, PyAny>,
     axis: isize,
@@ -287,11 +294,12 @@ fn part<'py>(
 #[doc = doc!("__init__.cleanup_all_gpu_frameworks")]
 #[pyfunction]
 #[pyo3(signature = (device_id=None))]
+#[memory_errors]
 fn cleanup_all_gpu_frameworks<'py>(
     py: Python<'py>,
     device_id: Option<usize>,
 ) -> Result<Bound<'py, PyDict>> {
-    let all = MemoryType::ALL.map(MemoryType::framework);
+    let all: Vec<_> = registry::all().collect();
     report(py, cleanup::clear_accelerators(py, &all, device_id)?)
 }
 
@@ -305,6 +313,7 @@ fn cleanup_all_gpu_frameworks<'py>(
 /// {}
 #[pyfunction]
 #[pyo3(signature = (device_id=None, *, memory_type))]
+#[memory_errors]
 fn cleanup_framework<'py>(
     py: Python<'py>,
     device_id: Option<usize>,
@@ -332,6 +341,7 @@ fn report(py: Python<'_>, cleared: Vec<Cleared>) -> Result<Bound<'_, PyDict>> {
 
 #[doc = doc!("utils.device_id")]
 #[pyfunction]
+#[memory_errors]
 fn device_id(array: &Bound<'_, PyAny>) -> Result<Option<usize>> {
     use arraybridge_runtime::framework::device::Device;
     use arraybridge_runtime::framework::loaded;
@@ -346,20 +356,15 @@ fn device_id(array: &Bound<'_, PyAny>) -> Result<Option<usize>> {
 #[doc = doc!("utils.loaded_frameworks")]
 #[pyfunction]
 fn loaded_frameworks(py: Python<'_>) -> Vec<&'static str> {
-    let frameworks = MemoryType::ALL.map(MemoryType::framework).into_iter();
+    let frameworks = registry::all();
     frameworks.filter(|framework| loaded::is_imported(py, framework)).map(|f| f.name).collect()
 }
 
 /// Adds the functions of this file to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(stack_slices, module)?)?;
-    module.add_function(wrap_pyfunction!(unstack_slices, module)?)?;
-    module.add_function(wrap_pyfunction!(process_slices, module)?)?;
-    module.add_function(wrap_pyfunction!(concatenate, module)?)?;
-    module.add_function(wrap_pyfunction!(part, module)?)?;
-    module.add_function(wrap_pyfunction!(cleanup_all_gpu_frameworks, module)?)?;
-    module.add_function(wrap_pyfunction!(cleanup_framework, module)?)?;
-    module.add_function(wrap_pyfunction!(device_id, module)?)?;
-    module.add_function(wrap_pyfunction!(loaded_frameworks, module)?)?;
+    add_functions! { module;
+        stack_slices, unstack_slices, process_slices, concatenate, part, cleanup_all_gpu_frameworks,
+        cleanup_framework, device_id, loaded_frameworks
+    }
     Ok(())
 }

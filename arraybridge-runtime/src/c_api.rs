@@ -16,6 +16,7 @@ use pyo3::types::{PyCapsule, PyCapsuleMethods};
 
 use crate::convert::trace::{self, TraceTable};
 use crate::cuda;
+use crate::interpreter::once::Once;
 use crate::interpreter::{self, fork};
 use arraybridge_host::cast::table::{self as casts, CastTable};
 use arraybridge_host::process::Lock;
@@ -71,7 +72,7 @@ fn is_compatible(built_for: (u32, u32), package_has: (u32, u32)) -> bool {
 /// effect. It is for modules that export no functions.
 pub fn join_if_present(py: Python<'_>) {
     static JOINED: PyOnceLock<()> = PyOnceLock::new();
-    JOINED.get_or_init(py, || drop(join(py)));
+    JOINED.once(py, || drop(join(py)));
 }
 
 /// Makes this module use the package's tables.

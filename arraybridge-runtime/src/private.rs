@@ -27,17 +27,21 @@ macro_rules! __with_cuda {
 }
 
 pub use crate::__with_cuda as with_cuda;
+pub use crate::intern;
 pub use ::inventory;
 pub use ::pyo3;
+pub use arraybridge_native as native;
 pub use arraybridge_tensor::dispatch as dispatch_tensor;
 
 pub use crate::convert::registry::Converter;
+#[cfg(feature = "load")]
+pub use crate::framework::load;
 pub use crate::framework::op;
 pub use crate::framework::spec::*;
 pub use crate::interpreter::error::{Error, Result};
 pub use crate::rust_function::{
-    Argument, Attached, Attempt, Binding, Call, Constrained, Detach, Detachable, FunctionEntry,
-    GiveTuple, GiveValue, Method, NamedTuple, Opaque, Parameter, Returns, Scalar, Setting,
-    Trampoline, TupleClass, TupleEntry, Usage, class_of,
+    Argument, Attached, Attempt, Binding, Detach, Detachable, FunctionEntry, GiveTuple, GiveValue,
+    Method, NamedTuple, Native, Opaque, Parameter, Returns, RustCall, Scalar, Setting, Trampoline,
+    TupleClass, TupleEntry, Usage, class_of,
 };
 pub use arraybridge_tensor::memory::element::Element;

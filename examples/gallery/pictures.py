@@ -59,7 +59,6 @@ def save(name, before, after, folder):
     """Write the picture of a pipeline, if it has one."""
     if name not in SHOWN:
         return
-    after = after[0] if isinstance(after, tuple) else after
     parts = [scaled(flat(array)[SHOWN[name]]) for array in (before, after)]
     picture = Image.new("RGB", (parts[0].width + GAP + parts[1].width, HEIGHT), "white")
     picture.paste(parts[0], (0, 0))

@@ -159,15 +159,6 @@ def detection() -> Iterator[Case]:
         )
 
 
-def placed(image: np.ndarray, offset: int) -> np.ndarray:
-    """A copy of an array that begins so many bytes behind a multiple of 64."""
-    room = np.empty(image.nbytes + 128, "uint8")
-    start = -room.ctypes.data % 64 + offset
-    made = room[start : start + image.nbytes].view(image.dtype).reshape(image.shape)
-    made[...] = image
-    return made
-
-
 def alignment() -> Iterator[Case]:
     """NumPy arrays that JAX and TensorFlow could share, and such that they could not.
 
@@ -184,7 +175,7 @@ def alignment() -> Iterator[Case]:
             ("aligned", 0, None, copy),
             ("unaligned", 16, None, copy),
         ):
-            x = placed(SMALL, offset)
+            x = bridges.aligned(SMALL, offset)
             yield Case(
                 f"{what} numpy -> {name}, {'copied' if how is None else 'shared'}",
                 complete(lambda x=x, name=name, how=how: ab.convert(x, name, copy=how)),

@@ -122,12 +122,10 @@ GROUPS = {
             "tensorflow -> numpy": ("convert(f, 'numpy')", "np.asarray(f)"),
             "torch -> tensorflow": ("convert(t, 'tensorflow')", "to.from_dlpack(by.to_dlpack(t))"),
             "tensorflow -> torch": (
-                "convert(f, 'torch', copy=False)",
-                "torch.from_dlpack(to.to_dlpack(f))",
+                "convert(f, 'torch', copy=False)", "torch.from_dlpack(to.to_dlpack(f))"
             ),
             "unstack_slices, 64 of tensorflow": (
-                "ab.unstack_slices(stack, 'tensorflow')",
-                "tf.unstack(stack)",
+                "ab.unstack_slices(stack, 'tensorflow')", "tf.unstack(stack)"
             ),
         },
     ),
@@ -145,16 +143,14 @@ GROUPS = {
         {
             "Rust function, array to number": ("functions.total(x)", "functions.total_by_hand(x)"),
             "Rust function, array to array": (
-                "functions.doubled(x)",
-                "functions.doubled_by_hand(x)",
+                "functions.doubled(x)", "functions.doubled_by_hand(x)"
             ),
             "Rust function, in place": (
-                "functions.add_to(x, out)",
-                "functions.add_to_by_hand(x, out)",
+                "functions.add_to(x, out)", "functions.add_to_by_hand(x, out)"
             ),
         },
     ),
-}
+}  # fmt: skip
 
 
 def counter(folder: Path) -> Path:
@@ -178,6 +174,23 @@ def dumped(folder: Path) -> dict[str, int]:
     return found
 
 
+def run(code: str, folder: Path, cases: object) -> tuple[dict[str, int], str]:
+    """The instructions that a program counts by name, and what it wrote to stderr.
+
+    Its arguments are the library that switches the counting on and off, and the cases as JSON.
+    """
+    out = folder / "callgrind.out"
+    command = ["valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={out}"]
+    command += [sys.executable, "-c", code, str(counter(folder)), json.dumps(cases)]
+    environment = {"PYTHONHASHSEED": "0", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    environment |= {name: os.environ[name] for name in ("HOME", "PATH") if name in os.environ}
+    environment["PYTHONPATH"] = os.pathsep.join(
+        [str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]
+    )
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    return dumped(folder) if done.returncode == 0 else {}, done.stderr
+
+
 def count(group: Group, folder: Path) -> dict[str, tuple[int, int | None]]:
     """The instructions of each of our calls, and of the same by hand."""
     calls = {LOOP: "pass"}
@@ -186,18 +199,9 @@ def count(group: Group, folder: Path) -> dict[str, tuple[int, int | None]]:
     code = CODE.format(
         frameworks=group.frameworks, setup=group.setup, warm_up=WARM_UP, calls=CALLS, rounds=ROUNDS
     )
-    out = folder / "callgrind.out"
-    command = ["valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={out}"]
-    command += [sys.executable, "-c", code, str(counter(folder)), json.dumps(calls)]
-    environment = {"PYTHONHASHSEED": "0", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    environment |= {name: os.environ[name] for name in ("HOME", "PATH") if name in os.environ}
-    environment["PYTHONPATH"] = os.pathsep.join(
-        [str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]
-    )
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    found = dumped(folder)
-    if done.returncode != 0 or found.keys() != calls.keys():
-        raise SystemExit(f"{', '.join(group.calls)}: not counted\n{done.stderr[-2000:]}")
+    found, errors = run(code, folder, calls)
+    if found.keys() != calls.keys():
+        raise SystemExit(f"{', '.join(group.calls)}: not counted\n{errors[-2000:]}")
 
     per_call = {name: round((total - found[LOOP]) / CALLS) for name, total in found.items()}
     return {name: (per_call[name], per_call.get(f"{name}, by hand")) for name in group.calls}

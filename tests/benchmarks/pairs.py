@@ -23,21 +23,11 @@ SMALL = np.arange(256, dtype="float32").reshape(16, 16)
 
 # Targets for the median of ours / by hand.
 TARGETS = {
-    "numpy -> torch": 0.75,
-    "torch -> numpy": 0.5,
-    "numpy -> jax": 0.22,
-    "torch -> jax": 0.15,
-    "tensorflow -> jax": 0.25,
-    "numpy -> tensorflow": 1.0,
-    "torch -> tensorflow": 1.0,
-    "jax -> tensorflow": 0.25,
-    "jax -> numpy": 1.0,
-    "jax -> torch": 0.9,
-    "tensorflow -> numpy": 0.5,
-    "tensorflow -> torch": 0.9,
-    "numpy -> pyclesperanto": 0.9,
-    "pyclesperanto -> numpy": 1.0,
-}
+    "numpy -> torch": 0.75, "torch -> numpy": 0.5, "numpy -> jax": 0.22, "torch -> jax": 0.15,
+    "tensorflow -> jax": 0.25, "numpy -> tensorflow": 1.0, "torch -> tensorflow": 1.0,
+    "jax -> tensorflow": 0.25, "jax -> numpy": 1.0, "jax -> torch": 0.9, "tensorflow -> numpy": 0.5,
+    "tensorflow -> torch": 0.9, "numpy -> pyclesperanto": 0.9, "pyclesperanto -> numpy": 1.0,
+}  # fmt: skip
 
 
 def equal(target: str, expected: np.ndarray) -> Callable[[object], None]:
@@ -70,21 +60,17 @@ def by_hand(source: str, target: str, x: object) -> dict[str, Call]:
         return {"isinstance, return": lambda: x if isinstance(x, type(x)) else None}
     calls: dict[tuple[str, str], dict[str, Callable[[], object]]] = {
         ("numpy", "torch"): {
-            "from_numpy": lambda: torch.from_numpy(x),
-            "from_dlpack": lambda: torch.from_dlpack(x),
+            "from_numpy": lambda: torch.from_numpy(x), "from_dlpack": lambda: torch.from_dlpack(x)
         },
         ("numpy", "jax"): {
-            "jnp.asarray": lambda: jnp.asarray(x),
-            "jnp.array": lambda: jnp.array(x),
+            "jnp.asarray": lambda: jnp.asarray(x), "jnp.array": lambda: jnp.array(x)
         },
         ("numpy", "tensorflow"): {
-            "constant": lambda: constant(x),
-            "convert_to_tensor": lambda: tensor(x),
+            "constant": lambda: constant(x), "convert_to_tensor": lambda: tensor(x)
         },
         ("numpy", "pyclesperanto"): pushes(lambda: x),
         ("torch", "numpy"): {
-            "numpy()": lambda: x.numpy(),
-            "np.from_dlpack": lambda: np.from_dlpack(x),
+            "numpy()": lambda: x.numpy(), "np.from_dlpack": lambda: np.from_dlpack(x)
         },
         ("torch", "jax"): {
             "from_dlpack": lambda: jax.dlpack.from_dlpack(x),
@@ -97,8 +83,7 @@ def by_hand(source: str, target: str, x: object) -> dict[str, Call]:
         },
         ("torch", "pyclesperanto"): pushes(lambda: x.numpy()),
         ("jax", "numpy"): {
-            "np.asarray": lambda: np.asarray(x),
-            "np.from_dlpack": lambda: np.from_dlpack(x),
+            "np.asarray": lambda: np.asarray(x), "np.from_dlpack": lambda: np.from_dlpack(x)
         },
         ("jax", "torch"): {
             "from_dlpack": lambda: torch.from_dlpack(x),
@@ -110,8 +95,7 @@ def by_hand(source: str, target: str, x: object) -> dict[str, Call]:
         },
         ("jax", "pyclesperanto"): pushes(lambda: np.asarray(x)),
         ("tensorflow", "numpy"): {
-            "numpy()": lambda: x.numpy(),
-            "np.asarray": lambda: np.asarray(x),
+            "numpy()": lambda: x.numpy(), "np.asarray": lambda: np.asarray(x)
         },
         ("tensorflow", "torch"): {
             "from_dlpack": lambda: torch.from_dlpack(x),
@@ -126,7 +110,7 @@ def by_hand(source: str, target: str, x: object) -> dict[str, Call]:
         ("pyclesperanto", "torch"): {"from_numpy": lambda: torch.from_numpy(x.get())},
         ("pyclesperanto", "jax"): {"jnp.asarray": lambda: jnp.asarray(x.get())},
         ("pyclesperanto", "tensorflow"): {"constant": lambda: constant(x.get())},
-    }
+    }  # fmt: skip
     return calls[source, target]
 
 

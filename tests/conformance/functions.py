@@ -455,15 +455,9 @@ def _layout(make: Callable[[np.ndarray], np.ndarray]):
     return check
 
 
-def _frozen(x: np.ndarray) -> np.ndarray:
-    x = x.copy()
-    x.flags.writeable = False
-    return x
-
-
 CONVENTIONS["three axes"] = _layout(lambda x: x.reshape(2, 3, 4))
 CONVENTIONS["empty"] = _layout(lambda x: x[:0])
-CONVENTIONS["read-only"] = _layout(_frozen)
+CONVENTIONS["read-only"] = _layout(bridges.frozen)
 CONVENTIONS["non-contiguous"] = _layout(lambda x: x[::2, ::-1])
 CONVENTIONS["byte-swapped"] = _layout(lambda x: x.astype(">u2"))
 CONVENTIONS["one axis"] = _layout(lambda x: x.reshape(-1))

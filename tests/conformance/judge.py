@@ -48,8 +48,7 @@ class Outcome:
 
 def outcome(call, *args: Any) -> Outcome:
     """Call, and catch everything."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         try:
             value, error = call(*args), None
         except (Missing, SystemExit):
@@ -222,8 +221,9 @@ def run_detect(subject: Subject, case: dict[str, Any]) -> str | None:
 
 def run_policy(subject: Subject, case: dict[str, Any]) -> str | None:
     framework = case["framework"]
-    lead = bridges.make(framework, np.zeros((2, 3), case["lead"]))
     given = policy_values(case["values"], case["lead"], case["result"])
+    # What has another shape is no image of it, and keeps its dtype.
+    lead = bridges.make(framework, np.zeros(given.shape, case["lead"]))
     result = bridges.make(framework, given)
     declared = subject.decorator(framework)(lambda image: result)
     found = outcome(declared, lead)
@@ -271,20 +271,17 @@ def _integer(x: Any, low: int, high: int) -> int:
 
 
 def run_call(subject: Subject, case: dict[str, Any]) -> str | None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         return functions.run(subject, case)
 
 
 def run_memory(subject: Subject, case: dict[str, Any]) -> str | None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         return memory.run(subject, case)
 
 
 def run_lifetime(subject: Subject, case: dict[str, Any]) -> str | None:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         problem = lifetime.run(subject, case)
     SEEN.extend(str(warning.message) for warning in caught)
     # Sharing immutable memory with a framework that can write to it is allowed with a warning.
@@ -299,23 +296,12 @@ def run_lifetime(subject: Subject, case: dict[str, Any]) -> str | None:
 
 
 NAMES = {
-    "None": None,
-    "3": 3,
-    "1.5": 1.5,
-    "[]": [],
-    "object": object(),
-    "bytes": b"numpy",
-    "surrogate": "\udcff",
-    "very long": "numpy" * 10000,
-}
+    "None": None, "3": 3, "1.5": 1.5, "[]": [], "object": object(), "bytes": b"numpy",
+    "surrogate": "\udcff", "very long": "numpy" * 10000,
+}  # fmt: skip
 DEVICES = {
-    "-1": -1,
-    "text": "zero",
-    "1.5": 1.5,
-    "huge": 2**70,
-    "minus huge": -(2**70),
-    "object": object(),
-}
+    "-1": -1, "text": "zero", "1.5": 1.5, "huge": 2**70, "minus huge": -(2**70), "object": object(),
+}  # fmt: skip
 
 
 def run_bad(subject: Subject, case: dict[str, Any]) -> str | None:
@@ -342,13 +328,7 @@ def _bad_call(subject: Subject, case: dict[str, Any]) -> tuple[Any, ...]:
 
 
 RUNS = {
-    "convert": run_convert,
-    "narrow": run_narrow,
-    "special": run_special,
-    "detect": run_detect,
-    "policy": run_policy,
-    "call": run_call,
-    "memory": run_memory,
-    "lifetime": run_lifetime,
+    "convert": run_convert, "narrow": run_narrow, "special": run_special, "detect": run_detect,
+    "policy": run_policy, "call": run_call, "memory": run_memory, "lifetime": run_lifetime,
     "bad": run_bad,
-}
+}  # fmt: skip

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import tempfile
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -96,13 +95,10 @@ def _view(convert, source, target):
 @scenario("in another thread")
 def _in_a_thread(convert, source, target):
     x: Any = bridges.make(source, IMAGE)
-    made: list[Any] = []
-    thread = threading.Thread(target=lambda: made.append(convert(x)))
-    thread.start()
-    thread.join()
+    made = bridges.elsewhere(lambda: convert(x))
     x = None
     churn()
-    return bridges.difference(target, made[0], IMAGE)
+    return bridges.difference(target, made, IMAGE)
 
 
 @scenario("dropped in another thread")
@@ -111,9 +107,7 @@ def _dropped_in_a_thread(convert, source, target):
     made = [convert(x)]
     if problem := bridges.difference(target, made[0], IMAGE):
         return problem
-    thread = threading.Thread(target=made.clear)
-    thread.start()
-    thread.join()
+    bridges.elsewhere(made.clear)
     churn()
     return bridges.difference(source, x, IMAGE)
 
@@ -171,8 +165,7 @@ def _no_chance(convert, source, target):
 
 @scenario("read-only stays unwritten")
 def _read_only(convert, source, target):
-    x = IMAGE.copy()
-    x.flags.writeable = False
+    x = bridges.frozen(IMAGE)
     made = convert(x)
     if problem := bridges.difference(target, made, IMAGE):
         return problem

@@ -48,7 +48,9 @@ def main() -> None:
     found.sort(key=lambda result: (result["name"] != result["module"], _version(result)))
     named = {_title(result): result["cases"] for result in found}
     text = HEAD.format(count=len(found[0]["cases"]), frameworks=_frameworks(found[0]))
-    text += _table(named) + _differences(named)
+    # The section of tests/crossings stays.
+    kept = re.search(r"<!-- crossings:.*?<!-- /crossings -->\n", PAGE.read_text(), re.DOTALL)
+    text += _table(named) + (f"{kept[0]}\n" if kept else "") + _differences(named)
     PAGE.write_text(text)
     print(PAGE)
 

@@ -56,8 +56,7 @@ class Subject:
         plain = np.arange(6, dtype="float32").reshape(2, 3)
         for device in ((), (0,), (None,), *((d,) for d in self._device_objects(target))):
             try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
+                with warnings.catch_warnings(action="ignore"):
                     made = self.module.convert_memory(plain, "numpy", target, *device)
                 if bridges.difference(target, made, plain) is None:
                     return device

@@ -123,6 +123,10 @@ class Tensor:
 Tensor.__module__ = "torch"
 
 
+def is_inference_mode_enabled() -> bool:
+    return False
+
+
 def tensor(data) -> Tensor:
     """An upload, into memory of the pool of the current stream."""
     # c10/cuda/CUDACachingAllocator.cpp, malloc: blocks belong to a stream.

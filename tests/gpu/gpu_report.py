@@ -12,16 +12,10 @@ BENCH = "| pair | arraybridge | by hand | ratio |\n|---|---|---|---|"
 def page(record: dict[str, Any]) -> str:
     """The whole page."""
     parts = [
-        "# What was run on a GPU",
-        "<!-- written by tests/gpu/gpu_run.py: make gpu -->",
-        _head(record),
-        _machine(record["doctor"]),
-        _summary(record),
-        _failures(record),
-        _pairs(record["doctor"]),
-        _bench(record["bench"]),
-        _not_tried(record["selftest"]),
-    ]
+        "# What was run on a GPU", "<!-- written by tests/gpu/gpu_run.py: make gpu -->",
+        _head(record), _machine(record["doctor"]), _summary(record), _failures(record),
+        _pairs(record["doctor"]), _bench(record["bench"]), _not_tried(record["selftest"]),
+    ]  # fmt: skip
     return "\n\n".join(filter(None, parts)) + "\n"
 
 

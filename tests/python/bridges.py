@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import importlib.util
+import inspect
 import os
 import shutil
 import subprocess
@@ -24,15 +26,13 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 
 TITLES = {
-    "numpy": "NumPy",
-    "cupy": "CuPy",
-    "torch": "PyTorch",
-    "tensorflow": "TensorFlow",
-    "jax": "JAX",
+    "numpy": "NumPy", "cupy": "CuPy", "torch": "PyTorch", "tensorflow": "TensorFlow", "jax": "JAX",
     "pyclesperanto": "pyclesperanto",
-}
+}  # fmt: skip
 # OpenCL must be enumerated before TensorFlow is loaded. test_crashes.py tests the other order.
 CPU_FRAMEWORKS = ("numpy", "pyclesperanto", "torch", "jax", "tensorflow")
+# Those whose arrays are in the host's memory here.
+HOST = ("numpy", "torch", "jax", "tensorflow")
 INSTALLED: list[str] = []
 MISSING: dict[str, str] = {}
 VERSIONS: dict[str, str] = {}
@@ -190,6 +190,13 @@ def image(*shape: int, dtype: str = "float32") -> np.ndarray:
     return np.arange(int(np.prod(shape))).reshape(shape).astype(dtype)
 
 
+def frozen(array: np.ndarray) -> np.ndarray:
+    """A copy that cannot be written to."""
+    copy = array.copy()
+    copy.flags.writeable = False
+    return copy
+
+
 def aligned(array: np.ndarray, offset: int = 0, boundary: int = 64) -> np.ndarray:
     """A C-contiguous copy whose address is `offset` bytes after a multiple of `boundary`."""
     room = np.empty(array.nbytes + 2 * boundary + offset, np.uint8)
@@ -305,8 +312,6 @@ def names(framework: str, text: str) -> bool:
 def layouts(dtype: str, tmp_path: Path) -> dict[str, np.ndarray]:
     """NumPy arrays of a dtype in every layout."""
     base = values(dtype)
-    read_only = base.copy()
-    read_only.flags.writeable = False
     path = tmp_path / f"{dtype}.bin"
     if not path.exists():
         path.write_bytes(base.tobytes())
@@ -315,23 +320,15 @@ def layouts(dtype: str, tmp_path: Path) -> dict[str, np.ndarray]:
         pass
 
     found = {
-        "C": base,
-        "Fortran": np.asfortranarray(base),
-        "transposed": base.transpose(2, 0, 1),
-        "strided": base[:, ::2, 1::3],
-        "negative": base[::-1, :, ::-1],
-        "broadcast": np.broadcast_to(base[:, :1, :], base.shape),
-        "0-d": base[0, 0, :1].reshape(()),
-        "empty": base[:, :0, :],
-        "one element": base[:1, :1, :1],
-        "one axis": base.reshape(-1),
-        "read-only": read_only,
-        "unaligned": aligned(base, offset=1),
+        "C": base, "Fortran": np.asfortranarray(base), "transposed": base.transpose(2, 0, 1),
+        "strided": base[:, ::2, 1::3], "negative": base[::-1, :, ::-1],
+        "broadcast": np.broadcast_to(base[:, :1, :], base.shape), "0-d": base[0, 0, :1].reshape(()),
+        "empty": base[:, :0, :], "one element": base[:1, :1, :1], "one axis": base.reshape(-1),
+        "read-only": frozen(base), "unaligned": aligned(base, offset=1),
         "offset": base.reshape(-1)[3:],
         "memmap": np.memmap(path, np_dtype(dtype), "r", shape=base.shape),
-        "subclass": base.view(Image),
-        "four axes": base.reshape(3, 5, 7, 1),
-    }
+        "subclass": base.view(Image), "four axes": base.reshape(3, 5, 7, 1),
+    }  # fmt: skip
     if np_dtype(dtype).itemsize > 1 and dtype in STANDARD:
         found["byte-swapped"] = base.astype(base.dtype.newbyteorder(">"))
     return found
@@ -359,13 +356,10 @@ def plain_layouts(framework: str, dtype: str) -> dict[str, tuple[object, np.ndar
     """Arrays of a framework without strides, each with the NumPy array of its bits."""
     base = values(dtype)
     shapes = {
-        "C": base,
-        "0-d": base[0, 0, :1].reshape(()),
-        "empty": base[:, :0, :],
-        "one element": base[:1, :1, :1],
-        "one axis": base.reshape(-1),
+        "C": base, "0-d": base[0, 0, :1].reshape(()), "empty": base[:, :0, :],
+        "one element": base[:1, :1, :1], "one axis": base.reshape(-1),
         "four axes": base.reshape(3, 5, 7, 1),
-    }
+    }  # fmt: skip
     return {
         name: (make(framework, array), array)
         for name, array in shapes.items()
@@ -471,6 +465,50 @@ def survives(code: str, *arguments: str, env: dict[str, str] | None = None) -> s
     return done.stdout
 
 
+# The modules that tests take as arguments, in the order in which they can be imported.
+MODULES = {
+    "cle": "pyclesperanto", "torch": "torch", "jax": "jax", "jnp": "jax.numpy", "tf": "tensorflow",
+}  # fmt: skip
+
+
+def alone(test=None, every: bool = False, env: dict[str, str] | None = None):
+    """Decorate a test, which runs in a process of its own then. Its arguments are modules.
+
+    With `every`, all frameworks are loaded before.
+    """
+    if test is None:
+        return functools.partial(alone, every=every, env=env)
+    code = "import bridges, sys; bridges.run_alone(*sys.argv[1:])"
+    names = [name for name in MODULES if name in inspect.signature(test).parameters]
+
+    @functools.wraps(test)
+    def run(**_):
+        file = test.__code__.co_filename
+        survives(code, file, test.__name__, "every" * every, *names, env=env)
+
+    return run
+
+
+def run_alone(path: str, test: str, every: str, *names: str) -> None:
+    """Run a test of a file that is decorated with `alone`, in this process."""
+    if every:
+        load()
+    modules = {name: importlib.import_module(MODULES[name]) for name in names}
+    spec = importlib.util.spec_from_file_location(Path(path).stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    getattr(module, test).__wrapped__(**modules)
+
+
+def elsewhere(call):
+    """What a call gives in another thread, which is waited for."""
+    results = []
+    thread = threading.Thread(target=lambda: results.append(call()))
+    thread.start()
+    thread.join()
+    return results[0]
+
+
 THREADS = 8
 
 
@@ -542,24 +580,20 @@ def peak_of(setup: str) -> float:
     The code gives `image` and `call`, and has made a small call already.
     """
     out = survives(
-        textwrap.dedent(
-            r"""
+        textwrap.dedent(r"""
             import re, pathlib, numpy as np, arraybridge as ab
 
             def memory(key):
                 status = pathlib.Path("/proc/self/status").read_text()
                 return int(re.search(key + r":\s+(\d+) kB", status)[1]) * 1024
-            """
-        )
+            """)
         + textwrap.dedent(setup)
-        + textwrap.dedent(
-            """
+        + textwrap.dedent("""
             pathlib.Path("/proc/self/clear_refs").write_text("5")
             before = memory("VmRSS")
             result = call(image)
             peak = memory("VmHWM") - before + image.nbytes
             print(peak / (image.nbytes + result.nbytes))
-            """
-        )
+            """)
     )
     return float(out.split()[-1])

@@ -6,14 +6,14 @@
 import gc
 import importlib
 import os
+import signal
 
 import bridges
 import pytest
 
 bridges.load()
-# Without the frameworks' own objects, a collection takes milliseconds instead of a second.
-gc.collect()
-gc.freeze()
+# A shell has what it starts in the background ignore interrupts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_configure(config):
@@ -38,6 +38,13 @@ def pytest_runtest_setup(item):
     """Skip a test with a parameter that names a missing framework."""
     values = item.callspec.params.values() if hasattr(item, "callspec") else ()
     bridges.need(*(value for value in values if isinstance(value, str)))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def frozen():
+    """Leave out what was made before: a collection takes milliseconds then, and not a second."""
+    gc.collect()
+    gc.freeze()
 
 
 def framework(name, module):
@@ -68,6 +75,7 @@ def ext():
 def registered():
     """Forget the wrappers that a test registers."""
     from arraybridge import wrappers
+    from arraybridge._arrays import adapters  # noqa: F401 - registers those of other libraries
 
     before = wrappers._registered
     yield

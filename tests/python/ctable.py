@@ -15,14 +15,10 @@ class DType(ctypes.Structure):
 
 class DLTensor(ctypes.Structure):
     _fields_ = [
-        ("data", ctypes.c_void_p),
-        ("device", Device),
-        ("ndim", ctypes.c_int32),
-        ("dtype", DType),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("data", ctypes.c_void_p), ("device", Device), ("ndim", ctypes.c_int32), ("dtype", DType),
+        ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)),
         ("byte_offset", ctypes.c_uint64),
-    ]
+    ]  # fmt: skip
 
 
 class Version(ctypes.Structure):
@@ -35,12 +31,20 @@ class Managed(ctypes.Structure):
 
 DELETER = ctypes.CFUNCTYPE(None, ctypes.POINTER(Managed))
 Managed._fields_ = [
-    ("version", Version),
-    ("context", ctypes.c_void_p),
-    ("deleter", DELETER),
-    ("flags", ctypes.c_uint64),
-    ("tensor", DLTensor),
-]
+    ("version", Version), ("context", ctypes.c_void_p), ("deleter", DELETER),
+    ("flags", ctypes.c_uint64), ("tensor", DLTensor),
+]  # fmt: skip
+
+
+class Legacy(ctypes.Structure):
+    """A tensor of before DLPack 1.0."""
+
+    _fields_ = [("tensor", DLTensor), ("context", ctypes.c_void_p), ("deleter", DELETER)]
+
+
+new_capsule = ctypes.pythonapi.PyCapsule_New
+new_capsule.restype = ctypes.py_object
+new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
 SET_ERROR = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p)
 # A function that is called with the interpreter attached, and raises what it set.
 python = ctypes.PYFUNCTYPE
@@ -50,30 +54,17 @@ class Table(ctypes.Structure):
     _fields_ = [
         ("version", Version),
         ("previous", ctypes.c_void_p),
-        (
-            "allocate",
-            ctypes.CFUNCTYPE(
-                ctypes.c_int,
-                ctypes.POINTER(DLTensor),
-                ctypes.POINTER(ctypes.POINTER(Managed)),
-                ctypes.c_void_p,
-                SET_ERROR,
-            ),
-        ),
-        (
-            "from_object",
-            python(ctypes.c_int, ctypes.py_object, ctypes.POINTER(ctypes.POINTER(Managed))),
-        ),
-        (
-            "to_object",
-            python(ctypes.c_int, ctypes.POINTER(Managed), ctypes.POINTER(ctypes.c_void_p)),
-        ),
+        ("allocate",
+         ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(DLTensor),
+                          ctypes.POINTER(ctypes.POINTER(Managed)), ctypes.c_void_p, SET_ERROR)),
+        ("from_object",
+         python(ctypes.c_int, ctypes.py_object, ctypes.POINTER(ctypes.POINTER(Managed)))),
+        ("to_object",
+         python(ctypes.c_int, ctypes.POINTER(Managed), ctypes.POINTER(ctypes.c_void_p))),
         ("view", python(ctypes.c_int, ctypes.py_object, ctypes.POINTER(DLTensor))),
-        (
-            "stream",
-            python(ctypes.c_int, ctypes.c_int32, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p)),
-        ),
-    ]
+        ("stream",
+         python(ctypes.c_int, ctypes.c_int32, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p))),
+    ]  # fmt: skip
 
 
 def table():

@@ -27,9 +27,6 @@ def exhaust(name):
     return tf.ones((HUGE,), "float32")
 
 
-HOSTED = ("numpy", "torch", "jax", "tensorflow")
-
-
 def image(rows=8):
     return bridges.image(rows, 3)
 

@@ -66,12 +66,6 @@ def _image(dtype: str = "float32") -> np.ndarray:
     return np.arange(12).reshape(3, 4).astype(dtype)
 
 
-def _read_only() -> np.ndarray:
-    x = _image()
-    x.flags.writeable = False
-    return x
-
-
 def _memory_map() -> np.ndarray:
     with tempfile.NamedTemporaryFile() as file:
         file.write(_image().tobytes())
@@ -87,7 +81,7 @@ def _every_second_byte() -> np.ndarray:
 values_of("matrix", lambda: np.matrix([[1, 2], [3, 4]], dtype="float32"))
 values_of("record array of numbers", lambda: np.arange(4, dtype="int32").view(np.recarray))
 values_of("big-endian", lambda: _image("float32").astype(">f4"))
-values_of("read-only", _read_only)
+values_of("read-only", lambda: bridges.frozen(_image()))
 values_of("memory map", _memory_map)
 values_of("numpy subclass", lambda: _image().view(Image))
 values_of("numpy subclass of a subclass", lambda: _image().view(Stack))
@@ -140,61 +134,38 @@ jax_maker = functools.partial(maker_of, "jax")
 tensorflow_maker = functools.partial(maker_of, "tensorflow")
 
 
-@torch_maker("conjugated view")
-def _conjugated(torch) -> Made:
-    x = np.array([1 + 2j, 3 - 4j], "complex64")
-    return torch.from_numpy(x.copy()).conj(), x.conj()
+COMPLEX = np.array([1 + 2j, 3 - 4j], "complex64")
+ROW = np.arange(4, dtype="float32")
 
 
-@torch_maker("imaginary part of a conjugate")
-def _negated(torch) -> Made:
-    x = np.array([1 + 2j, 3 - 4j], "complex64")
-    return torch.from_numpy(x.copy()).conj().imag, x.conj().imag.copy()
+def _of_image(torch: Any) -> Any:
+    return torch.from_numpy(_image()).clone()
 
 
-@torch_maker("half-imaginary view")
-def _imaginary(torch) -> Made:
-    x = np.array([1 + 2j, 3 - 4j], "complex64")
-    return torch.from_numpy(x.copy()).imag, x.imag.copy()
-
-
-@torch_maker("tensor that requires grad")
-def _requires_grad(torch) -> Made:
-    return torch.from_numpy(_image()).clone().requires_grad_(), _image()
-
-
-@torch_maker("parameter")
-def _parameter(torch) -> Made:
-    return torch.nn.Parameter(torch.from_numpy(_image()).clone()), _image()
-
-
-@torch_maker("tensor subclass")
-def _tensor_subclass(torch) -> Made:
-    kind = type("Mask", (torch.Tensor,), {})
-    return torch.from_numpy(_image()).clone().as_subclass(kind), _image()
-
-
-@torch_maker("expanded tensor")
-def _expanded(torch) -> Made:
-    row = np.arange(4, dtype="float32")
-    return torch.from_numpy(row.copy()).expand(3, 4), np.array(np.broadcast_to(row, (3, 4)))
-
-
-@torch_maker("conjugated view that requires grad")
-def _conjugated_with_gradient(torch) -> Made:
-    return torch.tensor([1 + 2j], requires_grad=True).conj(), np.array([1 - 2j], "complex64")
-
-
-@torch_maker("inference tensor")
-def _inference(torch) -> Made:
+def _inference(torch: Any) -> Any:
     with torch.inference_mode():
-        return torch.ones(3, 4), np.ones((3, 4), "float32")
+        return torch.ones(3, 4)
 
 
-@torch_maker("zero tensor")
-def _zero_tensor(torch) -> Made:
+for _name, _tensor, _values in (
+    ("conjugated view", lambda torch: torch.tensor(COMPLEX).conj(), COMPLEX.conj()),
+    ("imaginary part of a conjugate", lambda torch: torch.tensor(COMPLEX).conj().imag,
+     COMPLEX.conj().imag.copy()),
+    ("half-imaginary view", lambda torch: torch.tensor(COMPLEX).imag, COMPLEX.imag.copy()),
+    ("tensor that requires grad", lambda torch: _of_image(torch).requires_grad_(), _image()),
+    ("parameter", lambda torch: torch.nn.Parameter(_of_image(torch)), _image()),
+    ("tensor subclass",
+     lambda torch: _of_image(torch).as_subclass(type("Mask", (torch.Tensor,), {})), _image()),
+    ("expanded tensor", lambda torch: torch.tensor(ROW).expand(3, 4),
+     np.array(np.broadcast_to(ROW, (3, 4)))),
+    ("conjugated view that requires grad",
+     lambda torch: torch.tensor([1 + 2j], requires_grad=True).conj(),
+     np.array([1 - 2j], "complex64")),
+    ("inference tensor", _inference, np.ones((3, 4), "float32")),
     # torch keeps no elements of such a tensor, only the fact that all of them are zero.
-    return torch._efficientzerotensor((3, 4)), None
+    ("zero tensor", lambda torch: torch._efficientzerotensor((3, 4)), None),
+):  # fmt: skip
+    torch_maker(_name)(lambda torch, make=_tensor, values=_values: (make(torch), values))
 
 
 def torch_without_values(name: str, function: Callable[[Any], Any]) -> None:
@@ -209,8 +180,7 @@ torch_without_values("complex32 tensor", lambda torch: torch.ones(3, dtype=torch
 torch_without_values("4-bit tensor", lambda torch: torch.empty(4, dtype=torch.int4))
 torch_without_values("1-bit tensor", lambda torch: torch.empty(4, dtype=torch.uint1))
 torch_without_values(
-    "quantized tensor",
-    lambda torch: torch.quantize_per_tensor(torch.ones(4), 0.1, 0, torch.quint8),
+    "quantized tensor", lambda torch: torch.quantize_per_tensor(torch.ones(4), 0.1, 0, torch.quint8)
 )
 torch_without_values("meta tensor", lambda torch: torch.empty(3, 4, device="meta"))
 torch_without_values(
@@ -285,7 +255,7 @@ tensorflow_maker("variant tensor")(
     lambda tf: (
         tf.raw_ops.EmptyTensorList(element_shape=[2], max_num_elements=3, element_dtype=1),
         None,
-    ),
+    )
 )
 tensorflow_maker("symbolic tensor")(_symbolic)
 tensorflow_maker("tensorflow dtype")(lambda tf: (tf.float32, None))

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).parent
-FAKES = HERE.parent / "fakes"
+FAKES = Path(__file__).parents[1] / "fakes"
 PYTHON = os.environ.get("ARRAYBRIDGE_SEVENTH_PYTHON", "")
 
 needed = pytest.mark.skipif(
@@ -36,12 +35,11 @@ def raises(kind, call):
 def run(code, *arguments, preface=PREFACE, **variables):
     """Run code after a preface, and return what it printed."""
     kept = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
-    folders = os.pathsep.join(map(str, (HERE, FAKES)))
     done = subprocess.run(
         [os.path.abspath(PYTHON), "-c", preface + textwrap.dedent(code), *arguments],
         capture_output=True,
         text=True,
-        env=kept | {"PYTHONPATH": folders} | variables,
+        env=kept | {"PYTHONPATH": str(FAKES)} | variables,
         timeout=600,
         check=False,
     )

@@ -56,8 +56,7 @@ def test_an_engine_exchanges_arrays_with_every_framework(name):
 
 
 def test_memory_is_shared_and_outlives_every_array():
-    run(
-        """
+    run("""
         import gc, onnxruntime
         for name in ("onnxruntime", "openvino", "pyarrow_tensor", "pyarrow"):
             values = np.arange(5000.0)
@@ -69,8 +68,7 @@ def test_memory_is_shared_and_outlives_every_array():
             gc.collect()
             churn = [np.zeros(5000) for _ in range(50)]
             assert y.tolist() == expected, name
-        """
-    )
+        """)
 
 
 def test_what_cannot_be_converted_is_named():

@@ -110,10 +110,9 @@ def error_names() -> str:
 
 def build(out: Path) -> None:
     layout.check()
-    sources = [*NATIVE.rglob("*.*"), Path(__file__), layout.HERE / "requirements.txt"]
-    stamp = out / "built"
-    newest = max(path.stat().st_mtime for path in sources)
-    if stamp.exists() and stamp.stat().st_mtime > newest:
+    stamp, pins = out / "built", repr(layout.pins())
+    newest = max(path.stat().st_mtime for path in (*NATIVE.rglob("*.*"), Path(__file__)))
+    if stamp.exists() and stamp.stat().st_mtime > newest and stamp.read_text() == pins:
         return
     shutil.rmtree(out, ignore_errors=True)  # kernels are built with device_code.h
     out.mkdir(parents=True)
@@ -166,7 +165,7 @@ def build(out: Path) -> None:
     cxx = ("-std=c++17", "-Wall", *common)
     library("g++", "libnvrtc.so.13", *cxx, NATIVE / "nvrtc.cpp", "-ldl")
     library("gcc", "libnvidia-ml.so.1", "-Wall", *common, NATIVE / "nvml.c")
-    stamp.touch()
+    stamp.write_text(pins)
 
 
 if __name__ == "__main__":

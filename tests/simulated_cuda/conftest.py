@@ -65,12 +65,21 @@ def pytest_collection_finish():
 
 
 @pytest.fixture(autouse=True)
-def device_0_is_current():
-    """Each test begins on device 0, on the default streams, and may leave what it likes."""
+def device_0_and_its_default_streams_are_current():
+    """Each test begins on device 0, on the default streams, and may leave what it likes.
+
+    CuPy keeps a current stream for each device, and a `with` block that ends on another device than
+    it began on leaves its stream there.
+    """
+    import arrays
     import cupy
     import torch
 
     cupy.cuda.runtime.setDevice(0)
     yield
-    torch.cuda.set_device(0)
+    for device in reversed(range(len(arrays.GPUS))):
+        torch.cuda.set_device(device)
+        torch.cuda.set_stream(torch.cuda.default_stream(device))
+        with cupy.cuda.Device(device):
+            cupy.cuda.Stream.null.use()
     cupy.cuda.runtime.setDevice(0)

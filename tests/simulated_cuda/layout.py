@@ -1,7 +1,7 @@
 """The layout of the wheels that the simulated CUDA replaces parts of.
 
 The simulation loads libraries under the names that these wheels look for, and overwrites
-functions inside CuPy's modules. Both are known for the versions in requirements.txt only.
+functions inside CuPy's modules. Both are known for the versions in pyproject.toml only.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ import importlib.metadata
 import importlib.util
 import struct
 import sysconfig
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
 SITE = Path(sysconfig.get_path("purelib"))
 # What the wheel of CUDA's runtime, which PyTorch's wheel brings, has where.
 CUDA = SITE / "nvidia" / "cu13"
@@ -50,17 +52,17 @@ class UnknownLayout(Exception):
 
 def unknown(what: str) -> UnknownLayout:
     return UnknownLayout(
-        f"the simulated CUDA does not know this layout: {what}. It knows the wheels of "
-        f"{HERE.name}/requirements.txt; after an update of those, compare {HERE.name}/layout.py "
+        f"the simulated CUDA does not know this layout: {what}. It knows the wheels of the group "
+        f"`simulated` in pyproject.toml; after an update of those, compare {HERE.name}/layout.py "
         f"and {HERE.name}/loader.py with the new wheels"
     )
 
 
 def pins() -> dict[str, str]:
-    """The versions in requirements.txt that are exact."""
-    lines = (HERE / "requirements.txt").read_text().splitlines()
-    parts = [line.split("==") for line in lines if "==" in line and not line.startswith("#")]
-    return {name.strip(): version.strip() for name, version in parts}
+    """The exact versions of the group `simulated` in pyproject.toml."""
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
+    parts = [line.split("==") for line in groups["simulated"] if "==" in line]
+    return dict(parts)
 
 
 def check() -> None:

@@ -29,14 +29,9 @@ def waits(function):
         function()
         calls = loader.calls()
     waiting = (
-        "the host waits",
-        "cudaStreamSynchronize",
-        "cuStreamSynchronize",
-        "cudaDeviceSynchronize",
-        "cuCtxSynchronize",
-        "cudaEventSynchronize",
-        "cuEventSynchronize",
-    )
+        "the host waits", "cudaStreamSynchronize", "cuStreamSynchronize", "cudaDeviceSynchronize",
+        "cuCtxSynchronize", "cudaEventSynchronize", "cuEventSynchronize",
+    )  # fmt: skip
     return {name: count for name, count in calls.items() if name.startswith(waiting)}
 
 
@@ -61,23 +56,6 @@ def test_an_array_that_the_target_cannot_take_as_it_is_is_cast_on_the_device_too
     x = cupy.asarray(VALUES)[::-1]  # torch has no negative strides
     assert waits(lambda: ab.convert(x, "torch", dtype="int16")) == {}
     np.testing.assert_array_equal(arrays.host(ab.convert(x, "torch", dtype="int16")), VALUES[::-1])
-
-
-def test_a_cast_may_be_captured():
-    x = torch.arange(4.0, device="cuda")
-    stream = torch.cuda.Stream()
-    torch.cuda.synchronize()
-    with torch.cuda.stream(stream):
-        ab.convert(x, "torch", dtype="float64")
-        torch.cuda.synchronize()
-        loader.violations()
-        loader.machine.simulated_capture(ctypes.c_void_p(stream.cuda_stream))
-        try:
-            y = ab.convert(x, "torch", dtype="float64")
-        finally:
-            loader.machine.simulated_capture(None)
-    assert loader.violations() == []
-    np.testing.assert_array_equal(arrays.host(y), np.arange(4.0))
 
 
 def test_a_conversion_works_and_waits_no_more_than_the_frameworks_alone_and_asks_twice_more():
@@ -137,21 +115,42 @@ def test_the_per_thread_default_stream_shares_memory():
         assert arrays.address(x) == arrays.address(y)
 
 
-def test_nothing_polls_while_a_stream_is_captured():
-    x = torch.ones(4, device="cuda")
-    twice = ab.torch(lambda x: x * 2)
-    stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):
-        twice(x)
+# What a call with arrays on the stream of the graph may be, with what it gives.
+CAPTURED = {
+    "a cast": (lambda own, x: ab.convert(x, own, dtype="float64"), VALUES),
+    "a conversion": (lambda own, x: ab.convert(x, {"torch": "cupy", "cupy": "torch"}[own]), VALUES),
+    "a copy": (lambda own, x: ab.convert(x, own, copy=True), VALUES),
+    "a function": (lambda own, x: getattr(ab, own)(lambda x: x * 2)(x), VALUES * 2),
+    "slices": (
+        lambda own, x: getattr(ab, own)(lambda x: x * 2, slice_by_slice=True)(x[None, None]),
+        VALUES[None, None] * 2,
+    ),
+    "tiles": (lambda own, x: getattr(ab, own)(lambda x: x * 2, tiles=(2,))(x), VALUES * 2),
+}
+
+
+@pytest.mark.parametrize("call", CAPTURED)
+@pytest.mark.parametrize("lender", ["torch:0", "cupy:0", "torch:1", "cupy:1"])
+@pytest.mark.parametrize("framework", ["torch", "cupy"])
+def test_a_call_may_be_captured_in_a_graph(framework, lender, call):
+    call, expected = CAPTURED[call]
+    index = int(lender[-1])
+    kept = ab.torch(lambda x: x * 2)(arrays.make(f"jax:{index}", VALUES))  # nothing looks at it
+    with cupy.cuda.Device(index), torch.cuda.device(index):
+        x = arrays.make(lender, VALUES)
         torch.cuda.synchronize()
-        kept = twice(arrays.make("jax:0", VALUES))
-        loader.violations()
-        loader.machine.simulated_capture(ctypes.c_void_p(stream.cuda_stream))
-        try:
-            twice(x)
-        finally:
-            loader.machine.simulated_capture(None)
-    assert loader.violations() == []
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream), cupy.cuda.ExternalStream(stream.cuda_stream, index):
+            call(framework, x)
+            torch.cuda.synchronize()
+            loader.violations()
+            loader.machine.simulated_capture(ctypes.c_void_p(stream.cuda_stream))
+            try:
+                result = call(framework, x)
+            finally:
+                loader.machine.simulated_capture(None)
+            assert loader.violations() == []
+            np.testing.assert_array_equal(arrays.host(result), expected)
     del kept
 
 

@@ -165,7 +165,6 @@ def attempt(function, case, x):
 
 
 @cases
-@pytest.mark.filterwarnings("ignore::arraybridge.SharedImmutableMemoryWarning")
 def test_a_conversion_keeps_every_rule_on_every_stream(case):
     base, values = base_of(case)
     expected, dtype = view(values, case.layout), case.cast or case.dtype

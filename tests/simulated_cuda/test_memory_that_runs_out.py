@@ -174,3 +174,42 @@ def test_a_call_is_split_while_another_framework_has_the_memory(other):
     print(place, max(lengths), min(lengths) < 9, (values == image * 3 + 5).all(), kept[0].item())
     """
     assert run(code) == "cuda:0 9 True True 1"
+
+
+WRITERS = {
+    "slices": "declare(larger, slice_by_slice=True)(x, out=out)",
+    "tiles": "declare(larger, tiles=(1, 1, M))(x, out=out)",
+    "stack_slices": "ab.stack_slices(made, out=out)",
+    "an argument": "declare(write, writes=('out',), gpu_id=1)(x, out)",
+}
+
+
+@needs_a_limit
+@pytest.mark.parametrize("framework", ["torch", "cupy"])
+@pytest.mark.parametrize(
+    ("writer", "is_used"), [*((name, False) for name in WRITERS), ("slices", True)]
+)
+def test_what_is_written_to_a_full_device_has_its_values(writer, framework, is_used):
+    """The pool of another framework is cleared. What still does not fit is done on the host."""
+    other = {"torch": "cupy", "cupy": "torch"}[framework]
+    code = f"""
+    import loader
+    declare, values = ab.{framework}, np.arange(2, dtype="u1").repeat(M).reshape(2, 1, M)
+    make = {{"torch": lambda x: torch.from_numpy(x).to("cuda"), "cupy": cupy.asarray}}
+    factor = np.float64(2.75) if declare is ab.cupy else torch.tensor(2.75, dtype=torch.float64)
+    larger = lambda x: x * factor
+    def write(image, out):
+        out[...] = larger(image)
+    x, out = (make["{framework}"](values) for _ in range(2))
+    made = [larger(each) for each in x] if "{writer}" == "stack_slices" else []
+    loader.finish()
+    free = (64 << 20) - loader.machine.simulated_used(0) - {20 if is_used else 2} * M
+    kept = make["{other}"](np.full(free, 7, "u1"))
+    if not {is_used}:
+        del kept
+    {WRITERS[writer]}
+    # What the function assigns itself is cut off, as the framework does it.
+    kept_whole = {"np.trunc" if writer == "an argument" else "np.rint"}
+    print((ab.convert(out, "numpy") == kept_whole(values * 2.75)).all())
+    """
+    assert run(code) == "True"

@@ -52,7 +52,6 @@ def test_memory_that_a_function_borrowed_may_be_overwritten_right_after(ext, ind
         np.testing.assert_array_equal(arrays.host(got), VALUES + 1)
 
 
-@pytest.mark.filterwarnings("ignore::arraybridge.SharedImmutableMemoryWarning")
 @devices
 def test_memory_of_jax_is_kept_while_a_function_reads_it(ext, index):
     place = f"jax:{index}"

@@ -4,6 +4,7 @@ import gc
 
 import arraybridge as ab
 import arrays
+import cupy
 import numpy as np
 import pytest
 
@@ -37,3 +38,17 @@ def test_the_memory_of_a_tensor_is_not_used_again_while_a_consumer_reads_it(sour
         other = arrays.just_written(source, VALUES)
         assert arrays.address(other) == at
         np.testing.assert_array_equal(arrays.host(y), VALUES * 2)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float32", "complex128"])
+@pytest.mark.parametrize("index", [0, 1])
+def test_an_array_of_cupy_with_negative_strides_becomes_a_tensor(index, dtype):
+    """CuPy exports such strides as numbers without a sign."""
+    values = np.arange(24).reshape(4, 6).astype(dtype)
+    with cupy.cuda.Device(index):
+        for part in ((slice(None, None, -1), slice(None)), (slice(None), slice(None, None, -2))):
+            x = arrays.just_written(f"cupy:{index}", values)[part]
+            # Both the tensor that CuPy exported and what it is passed on as.
+            tensor = ab.Tensor(x)
+            for read in (cupy.from_dlpack(tensor), ab.convert(tensor, "cupy")):
+                np.testing.assert_array_equal(arrays.host(read), (values + 1)[part])

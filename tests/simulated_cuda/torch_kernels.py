@@ -174,21 +174,24 @@ def implementation(name: str, op) -> Callable:
         if shapes is None or not all(x is None or isinstance(x, torch.Tensor) for x in made):
             return wait(call, {id(aliases[id(x)]): x for x in inputs}, device, reads, written)
         same = {id(metas[id(x)]): x for x in inputs if id(x) in metas}
-        results, fresh = [], []
+        # A thread of the machine ends the work, and must not free a tensor of the device: PyTorch's
+        # allocator may be waiting for that work.
+        results, fresh, targets = [], [], []
         for index, x in enumerate(made):
             if x is None or id(x) in same:
                 results.append(same.get(id(x)))
                 continue
             result = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=device)
             results.append(result)
-            fresh.append((index, result, alias(result)))
+            fresh.append(result)
+            targets.append((index, alias(result)))
 
         def work():
             values = tree_flatten(call())[0]
-            for index, _, target in fresh:
+            for index, target in targets:
                 target.copy_(values[index])
 
-        put(name, device, reads, written + [result for _, result, _ in fresh], work)
+        put(name, device, reads, written + fresh, work)
         return tree_unflatten(results, made_spec)
 
     def wait(call, given, device, reads, written):

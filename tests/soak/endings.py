@@ -1,4 +1,5 @@
-"""Programs that end, fork or start an interpreter while threads convert. Each ends by itself.
+"""Programs that end, fork or start an interpreter while threads convert, or run out of memory. Each
+ends by itself.
 
 python tests/soak/endings.py NAME SECONDS
 """
@@ -7,12 +8,14 @@ from __future__ import annotations
 
 import ctypes
 import os
+import random
 import signal
 import sys
 import threading
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 
@@ -57,7 +60,7 @@ def fork(seconds: float) -> None:
     import arraybridge as ab
     import torch  # noqa: F401
 
-    # A child that is forked while another thread converts for the first time waits for that thread.
+    # A child that is forked while another thread imports a framework may wait for that thread.
     for target in FRAMEWORKS:
         ab.convert(IMAGE, target, copy=True)
     started = start(4)
@@ -137,7 +140,34 @@ def deleters(seconds: float) -> None:
         list(pool.map(lambda _: free(), range(8)))
 
 
-PROGRAMS = {f.__name__: f for f in (shutdown, fork, interpreter, deleters)}
+def memory(seconds: float) -> None:
+    """Allocations of Python's fail at random. The error says so, and the next call is right."""
+    import _testcapi
+
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
+    import entries
+
+    # PyO3 reports what it drops.
+    sys.unraisablehook = lambda *_: None
+    calls = [call for name, call in entries.CALLS.items() if name not in entries.OTHERS]
+    choices, failed = random.Random(1), 0
+    for call in calls:
+        call()
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        call, number = choices.choice(calls), choices.randrange(1, 100)
+        _testcapi.set_nomemory(number, number + 1)
+        try:
+            call()
+        except MemoryError:
+            failed += 1
+        finally:
+            _testcapi.remove_mem_hooks()
+        assert (entries.PLUS(IMAGE) == IMAGE + 1).all()
+    assert failed > 10, failed
+
+
+PROGRAMS = {f.__name__: f for f in (shutdown, fork, interpreter, deleters, memory)}
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")

@@ -3,13 +3,15 @@
 python tests/soak/soak.py --seconds 600 --threads 16
 
 Every thread goes through the same work in an order of its own: conversions between all frameworks,
-detection, declared functions, results that another thread drops, errors, and traces. It fails if a
-value is wrong, if an unexpected error is raised, or if memory or descriptors keep growing.
+detection, declared functions, results that another thread drops, errors, interrupts, and traces. It
+fails if a value is wrong, an unexpected error is raised or an interrupt is lost, and if memory or
+descriptors keep growing.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import gc
 import os
 import queue
@@ -143,7 +145,40 @@ def slices(work: Work) -> None:
     check(framework, ab.stack_slices(parts, framework), stack)
 
 
-TASKS = (conversion, chain, view, detection, refusal, tensor, declared, traced, policy, slices)
+def interrupted(work: Work) -> None:
+    """An interrupt comes somewhere in the work, comes out of it, and changes nothing."""
+    image, target = work.image(), work.framework()
+    thread, error = ctypes.c_ulong(threading.get_ident()), ctypes.py_object(KeyboardInterrupt)
+    send = ctypes.pythonapi.PyThreadState_SetAsyncExc
+    deadline, delay, begun = time.monotonic() + 60, work.random.random() / 100, []
+
+    def interrupt() -> None:
+        # An interrupt inside of CPython's locks becomes another error.
+        while not begun:
+            time.sleep(0.0001)
+        time.sleep(delay)
+        send(thread, error)
+
+    threading.Thread(target=interrupt).start()
+
+    def work_on() -> None:
+        begun.append(True)
+        while time.monotonic() < deadline:
+            DECLARED["numpy"](ab.convert(image, target))
+
+    # CPython 3.13 leaves a `try` by an interrupt at the end of a loop in it.
+    try:
+        work_on()
+    except KeyboardInterrupt:
+        check(target, ab.convert(image, target), image)
+        return
+    raise AssertionError("an interrupt was lost")
+
+
+TASKS = (
+    conversion, chain, view, detection, refusal, tensor, declared, traced, policy, slices,
+    interrupted,
+)  # fmt: skip
 
 
 def declare() -> None:

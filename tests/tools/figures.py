@@ -241,8 +241,7 @@ def dtype_policy() -> str:
     for row, (name, policy) in enumerate(POLICIES.items()):
         y = 42 + 46 * row
         declared = ab.numpy(**policy)(lambda _: np.array(VALUES))  # type: ignore[call-overload]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
+        with warnings.catch_warnings(action="ignore", category=UserWarning):
             results = declared(np.zeros(1, "uint8"))
         drawing.text(12, y + 25, name)
         for column, (value, result) in enumerate(zip(VALUES, results, strict=True)):
@@ -259,12 +258,9 @@ def dtype_policy() -> str:
 
 
 FIGURES: dict[str, Callable[[], str]] = {
-    "memory-types": memory_types,
-    "routes": routes,
-    "devices": devices,
-    "ladder": ladder,
+    "memory-types": memory_types, "routes": routes, "devices": devices, "ladder": ladder,
     "dtype-policy": dtype_policy,
-}
+}  # fmt: skip
 
 
 def main() -> None:

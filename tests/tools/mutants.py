@@ -29,13 +29,10 @@ SIMULATED_CUDA = ROOT / "build" / "simulated_cuda"
 ON_SIMULATION = ("-p", "plugin", "-m", "gpu")
 # The crates with Rust tests, and the options for these.
 CRATES = {
-    "arraybridge-host": [],
-    "arraybridge-tensor": ["--lib"],
-    "arraybridge-runtime": ["--lib"],
-    "arraybridge-declared": ["--lib"],
-    "arraybridge-macros": [],
+    "arraybridge-host": [], "arraybridge-tensor": ["--lib"], "arraybridge-native": ["--lib"],
+    "arraybridge-runtime": ["--lib"], "arraybridge-declared": ["--lib"], "arraybridge-macros": [],
     "arraybridge-table": [],
-}
+}  # fmt: skip
 # A mutant may wait forever. A build on a busy machine does not take this long.
 TIMEOUT = 900
 # What pytest returns if it was used wrongly, and if there was no test to run.

@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CRATES = {
     "arraybridge-host": ROOT / "crates" / "host" / "src",
     "arraybridge-tensor": ROOT / "crates" / "tensor" / "src",
+    "arraybridge-native": ROOT / "crates" / "native" / "src",
     "arraybridge-runtime": ROOT / "arraybridge-runtime" / "src",
     "arraybridge-declared": ROOT / "crates" / "declared" / "src",
 }
@@ -35,7 +36,7 @@ END = "<!-- /rooms -->"
 # Not rooms: the root of the crate, and the doors.
 DOORS = {"lib", "prelude", "private"}
 # Macros that are exported at the root of a crate.
-MACROS = {"dispatch", "vectorcall_class"}
+MACROS = {"dispatch", "intern", "vectorcall_class"}
 
 
 class Use(NamedTuple):

@@ -23,7 +23,6 @@ ROOT = Path(__file__).resolve().parents[2]
 RUNTIME = "arraybridge-runtime"
 CRATES = ("arraybridge-*", "crates/*")
 MANY_PARAMETERS = 5
-VAGUE = ("What", "Whether", "As", "Those")
 
 FUNCTION = re.compile(r"(?<![\w.#])fn\s+(\w+)\s*(?=[<(])")
 PUBLIC = re.compile(
@@ -41,11 +40,8 @@ class Counted(NamedTuple):
 
 
 def worktree(root: Path = ROOT) -> dict[str, str]:
-    """The README and the sources of the crates, by their paths in the repository."""
-    files = [
-        root / "README.md",
-        *(file for crate in CRATES for file in root.glob(f"{crate}/src/**/*.rs")),
-    ]
+    """The sources of the crates, by their paths in the repository."""
+    files = (file for crate in CRATES for file in root.glob(f"{crate}/src/**/*.rs"))
     # A link is not a file to take over, and git has no text for one either.
     files = sorted(file for file in files if not file.is_symlink())
     return {file.relative_to(root).as_posix(): file.read_text() for file in files}
@@ -53,7 +49,7 @@ def worktree(root: Path = ROOT) -> dict[str, str]:
 
 def revision(name: str, root: Path = ROOT) -> dict[str, str]:
     """The same of a revision of git."""
-    wanted = ["README.md", *(f":(glob){crate}/src/**/*.rs" for crate in CRATES)]
+    wanted = [f":(glob){crate}/src/**/*.rs" for crate in CRATES]
     command = ["git", "archive", "--format=tar", name, "--", *wanted]
     packed = subprocess.run(command, cwd=root, capture_output=True, check=True).stdout
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
@@ -77,18 +73,6 @@ def parameters(code: str) -> list[tuple[str, int]]:
     return found
 
 
-def vague_comments(source: str) -> list[str]:
-    """The first lines of doc comments that begin with a word of `VAGUE`."""
-    found, before = [], ""
-    for line in source.split("\n"):
-        comment = re.match(r"\s*(//[/!])\s?(.*)", line)
-        mark, text = comment.groups() if comment else ("", "")
-        if mark and mark != before and re.match(rf"(?:{'|'.join(VAGUE)})\b", text):
-            found.append(text)
-        before = mark
-    return found
-
-
 def lines_of(files: list[str]) -> int:
     """The lines of some sources."""
     return sum(len(source.splitlines()) for source in files)
@@ -99,8 +83,7 @@ def counted(tree: dict[str, str]) -> Counted:
     crates: dict[str, Crate] = defaultdict(dict)
     for path, source in tree.items():
         crate, _, below = path.partition("/src/")
-        if below:
-            crates[crate][below] = source
+        crates[crate][below] = source
     runtime = crates.pop(RUNTIME)
     files = Files(runtime)
     numbers: Counter[str] = Counter()
@@ -118,17 +101,12 @@ def counted(tree: dict[str, str]) -> Counted:
 
     types = defaultdict(set)
     many = f"functions with {MANY_PARAMETERS} parameters or more"
-    numbers.update(dict.fromkeys([many, f"{many}, in `convert`", f"{many}, in `declared`"], 0))
+    numbers[many] = 0
     for path, code in files.code.items():
         numbers["public items"] += len(PUBLIC.findall(code))
-        numbers["`Endpoints::of(`"] += code.count("Endpoints::of(")
-        numbers["`module(py)`"] += code.count("module(py)")
         for function, count in parameters(code):
             if count >= MANY_PARAMETERS:
                 numbers[many] += 1
-                room = rust_source.room_of(path)
-                if room in ("convert", "declared"):
-                    numbers[f"{many}, in `{room}`"] += 1
                 names[many].append(f"{path}: {function} has {count}")
         for each in files.definitions(path):
             if each.keyword in rust_source.TYPES:
@@ -145,13 +123,6 @@ def counted(tree: dict[str, str]) -> Counted:
     numbers["circles of files"] = len(circles)
     numbers["files in circles"] = sum(map(len, circles))
     names["circles of files"] = [f"{len(circle)}: {', '.join(circle)}" for circle in circles]
-
-    vague = f"doc comments that begin with {', '.join(VAGUE[:-1])} or {VAGUE[-1]}"
-    for sources in (runtime, *crates.values()):
-        for path, source in sources.items():
-            names[vague] += [f"{path}: {text}" for text in vague_comments(source)]
-    numbers[vague] = len(names[vague])
-    numbers["words of the README"] = len(tree["README.md"].split())
     return Counted(dict(numbers), dict(names))
 
 

@@ -40,15 +40,11 @@ class Version(NamedTuple):
 # The tag of each wheel, its oldest CPython, the versions that take it, and its cargo feature.
 WHEELS = (
     ("cp311-cp311", "python3.11", lambda version: version == Version(3, 11), ""),
-    (
-        "cp312-abi3",
-        "python3.12",
-        lambda version: version >= (3, 12) and not version.free_threaded,
-        "abi3",
-    ),
+    ("cp312-abi3", "python3.12", lambda version: version >= (3, 12) and not version.free_threaded,
+     "abi3"),
     ("cp314-cp314t", "python3.14t", lambda version: version == Version(3, 14, True), ""),
     ("cp315-abi3.abi3t", "python3.15", lambda version: version >= (3, 15), "abi3t"),
-)
+)  # fmt: skip
 
 
 def interpreters() -> dict[Version, str]:

@@ -19,6 +19,10 @@ def conversions(image: Image) -> None:
     assert_type(tensor, torch.Tensor)
     assert_type(ab.convert(image, ab.MemoryType.TORCH), torch.Tensor)
     assert_type(ab.convert(image, "jax"), jax.Array)
+    assert_type(ab.convert(image, torch), torch.Tensor)
+    assert_type(ab.convert(image, torch.Tensor), torch.Tensor)
+    assert_type(ab.convert(image, jax), jax.Array)
+    assert_type(ab.convert(image, jax.Array), jax.Array)
     array: np.ndarray[Any, Any] = ab.convert(tensor, "numpy")
     wrong: jax.Array = ab.convert(image, "torch")  # type: ignore[assignment]
     ab.convert(image, "pytorch")  # type: ignore[call-overload]
@@ -135,7 +139,15 @@ def negated(tensor: Any) -> Any:
     return -tensor
 
 
-others = [ab.cupy, ab.tensorflow, ab.jax, ab.pyclesperanto]
+by_dtype = [
+    ab.jax(dtype_conversion="uint16"), ab.jax(dtype_conversion=np.uint8),
+    ab.jax(dtype_conversion=np.dtype("f4")), ab.jax(dtype_conversion=torch.float32),
+    ab.jax(dtype_conversion=ab.DtypeConversion.UINT8, input_dtype="float32"),
+]  # fmt: skip
+ab.torch(dtype_conversion="preserv")  # type: ignore[call-overload]
+ab.memory_types("torch", "input", scaling="clmap")  # type: ignore[arg-type]
+ab.memory_types("torch", "input", slice_axs=(0, 1))  # type: ignore[call-arg]
+others = [by_dtype, ab.cupy, ab.tensorflow, ab.jax, ab.pyclesperanto]
 ab.torch(split_axes=0)  # type: ignore[call-overload]
 ab.torch(split_axis="0")  # type: ignore[call-overload]
 
@@ -162,7 +174,8 @@ def calls(image: Image) -> None:
     function: Callable[..., Any] = ab.as_function(np.sort, "torch")
     inside: Callable[..., Any] = ab.jax_callback(doubled, result=lambda image: image)
     op: Any = ab.torch_op(doubled, "sample::doubled", result=(lambda x: x, lambda x: x[0]))
-    print(framework, function, inside, op)
+    plan: ab.ProgramPlan = ab.explain_program(declared, "jax")
+    print(framework, function, inside, op, plan.is_native, plan.why)
 
 
 def stacks(images: list[Image]) -> None:
@@ -189,9 +202,10 @@ def tables() -> None:
     pairs = ab.registered_pairs()
     converters: list[ab.Converter] = [ab.Converter(source) for source, _ in pairs]
     names = [framework["name"] for framework in ab.frameworks()]
+    added: list[str] = ab.load_table("my.toml") + ab.load_table(text="")
     constants = (ab.CPU_MEMORY_TYPES, ab.GPU_MEMORY_TYPES, ab.SUPPORTED_MEMORY_TYPES)
     conversion: ab.DtypeConversion = ab.DtypeConversion.PRESERVE_INPUT
-    print(converters, names, constants, ab.SCALING_FUNCTIONS, conversion, ab.__version__)
+    print(converters, names, added, constants, ab.SCALING_FUNCTIONS, conversion, ab.__version__)
     print(ab.cleanup_all_gpu_frameworks())
 
 
@@ -200,7 +214,7 @@ def errors() -> None:
         ab.AliasedArgumentError, ab.CopyRequiredError, ab.DeviceMemoryError,
         ab.DeviceUnavailableError, ab.FrameworkNotInstalledError, ab.FrameworkTableError,
         ab.InvalidDeviceError, ab.NotDifferentiableError, ab.ResultCollapsedError,
-        ab.RustPanicError,
+        ab.RustPanicError, ab.InvalidTableError,
         ab.UnexpectedResultError, ab.UnknownFrameworkError, ab.UnsupportedArrayError,
         ab.UnsupportedDtypeError,
     ]  # fmt: skip

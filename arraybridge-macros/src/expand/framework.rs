@@ -2,12 +2,12 @@
 
 use std::str::FromStr;
 
-use arraybridge_table::schema::{DTYPE, Type, Word, Words};
+use arraybridge_table::schema::{DTYPE, Word, Words};
 use arraybridge_table::{Entries, Framework, Value};
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
 
-use super::schema::{field, is_optional};
+use super::schema::{field, has_default_op, is_optional};
 use super::{constant, op, title};
 
 /// `pub static NAME: Framework = ..;`
@@ -31,8 +31,7 @@ fn table(entries: &Entries) -> TokenStream {
             }
             Some(found) => self::value(found),
             None if is_optional(key) => quote!(::core::option::Option::None),
-            // The dtype object of a name is an attribute of the module, unless there is an op for it.
-            None if matches!(key.of, Type::Op(_)) => {
+            None if has_default_op(key) => {
                 quote!(::arraybridge_runtime::__private::op::ATTRIBUTE_OF_NAME)
             }
             None => quote!(&[]),

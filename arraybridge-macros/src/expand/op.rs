@@ -1,11 +1,7 @@
 //! An op as a function of the framework's module and of the other names in scope.
-//!
-//! A function that an op calls is looked up once and cached (`module.cuda.device_count`). A value is
-//! read each time (`module.config.jax_enable_x64`); only the object that has it is cached. So are the
-//! items of a dict (`module.f.__globals__["a"]`), but not the values of attributes behind an item.
 
 use arraybridge_table::Op;
-use arraybridge_table::op::{Comparison, Expr, MODULE, NUMPY, Step};
+use arraybridge_table::op::{Arguments, Code, Comparison, MODULE, NUMPY, Step};
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
 
@@ -20,7 +16,7 @@ pub fn expand(op: &Op) -> TokenStream {
             uses: [#(#uses),*],
             call: {
                 #function
-                op
+                &op
             },
         }
     }
@@ -93,7 +89,7 @@ struct Body {
 
 impl Body {
     fn alternatives(&mut self, op: &Op) -> TokenStream {
-        let last = self.result(&op.last);
+        let last = self.result(&Code::from(&op.last));
         if op.preferred.is_empty() {
             return last;
         }
@@ -103,7 +99,8 @@ impl Body {
         });
         let count = op.preferred.len();
         let indices = 0..count;
-        let results: Vec<_> = op.preferred.iter().map(|expr| self.result(expr)).collect();
+        let results: Vec<_> =
+            op.preferred.iter().map(|expr| self.result(&Code::from(expr))).collect();
         quote! {
             static CHOICE: ::arraybridge_runtime::__private::op::Choice =
                 ::arraybridge_runtime::__private::op::Choice::new(&[#(#paths),*]);
@@ -115,75 +112,56 @@ impl Body {
     }
 
     /// An expression of type `PyResult<Bound<PyAny>>`.
-    fn result(&mut self, expr: &Expr) -> TokenStream {
-        match expr {
-            Expr::Attribute(object, name) => {
-                let object = self.cached(object);
+    fn result(&mut self, code: &Code<'_>) -> TokenStream {
+        match code {
+            Code::Attribute(object, name) => {
+                let object = self.reference(object);
                 let name = self.interned(name);
                 quote!(::arraybridge_runtime::__private::op::attribute(#object, #name))
             }
-            Expr::Call { callee, positional, keywords } => self.call(callee, positional, keywords),
-            Expr::Index(object, key) => {
-                let (object, key) = (self.cached(object), self.reference(key));
+            Code::Call(callee, arguments) => {
+                let callee = self.reference(callee);
+                self.call(&quote!(call), &callee, arguments)
+            }
+            Code::Method(receiver, name, arguments) => {
+                let (receiver, name) = (self.reference(receiver), self.interned(name));
+                self.call(&quote!(call_method), &quote!(#receiver, #name), arguments)
+            }
+            Code::Item(object, key) => {
+                let (object, key) = (self.reference(object), self.reference(key));
                 quote!(::arraybridge_runtime::__private::op::item(#object, #key))
             }
-            Expr::Compare(left, comparison, right) => {
+            Code::Compare(left, comparison, right) => {
                 let (left, right) = (self.reference(left), self.reference(right));
                 let comparison = compare_op(*comparison);
                 quote!(::arraybridge_runtime::__private::op::compare(#left, #right, #comparison))
             }
-            Expr::List(values) => self.sequence(&quote!(list), values),
-            Expr::Tuple(values) => self.sequence(&quote!(tuple), values),
-            Expr::Name(_)
-            | Expr::Str(_)
-            | Expr::Int(_)
-            | Expr::Float(_)
-            | Expr::Bool(_)
-            | Expr::None => {
-                let value = self.reference(expr);
+            Code::List(values) => self.sequence(&quote!(list), values),
+            Code::Tuple(values) => self.sequence(&quote!(tuple), values),
+            _ => {
+                let value = self.reference(code);
                 quote!(::core::result::Result::Ok(::core::clone::Clone::clone(#value)))
             }
         }
     }
 
     /// An expression of type `&Bound<PyAny>`.
-    fn reference(&mut self, expr: &Expr) -> TokenStream {
-        match expr {
-            Expr::Name(name) => ident(&name.text),
-            Expr::Str(text) => {
+    fn reference(&mut self, code: &Code<'_>) -> TokenStream {
+        match code {
+            Code::Name(name) => ident(name),
+            Code::Str(text) => {
                 let text = self.interned(text);
                 quote!(#text.as_any())
             }
-            Expr::Int(value) => self.literal(&quote!(Int), &quote!(#value)),
-            Expr::Float(value) => self.literal(&quote!(Float), &quote!(#value)),
-            Expr::Bool(value) => self.literal(&quote!(Bool), &quote!(#value)),
-            Expr::None => {
+            Code::Int(value) => self.literal(&quote!(Int), &quote!(#value)),
+            Code::Float(value) => self.literal(&quote!(Float), &quote!(#value)),
+            Code::Bool(value) => self.literal(&quote!(Bool), &quote!(#value)),
+            Code::None => {
                 self.py = true;
                 quote!(&::arraybridge_runtime::__private::op::none(py))
             }
-            _ => {
-                let result = self.result(expr);
-                quote!(&#result?)
-            }
-        }
-    }
-
-    /// The same, looked up only once if it is a chain of attributes of the module or ends in an item.
-    fn cached(&mut self, expr: &Expr) -> TokenStream {
-        match expr.chain().as_deref() {
-            Some([.., Step::Item(_)]) => self.path(expr),
-            Some(chain) if chain.iter().any(|step| matches!(step, Step::Item(_))) => {
-                self.reference(expr)
-            }
-            _ => self.path(expr),
-        }
-    }
-
-    /// The same, looked up only once if it is a chain.
-    fn path(&mut self, expr: &Expr) -> TokenStream {
-        match expr.chain() {
-            Some(chain) if !chain.is_empty() => {
-                let steps = steps(&chain);
+            Code::Path(chain) => {
+                let steps = steps(chain);
                 quote! {
                     &{
                         static PATH: ::arraybridge_runtime::__private::op::Path =
@@ -192,47 +170,37 @@ impl Body {
                     }
                 }
             }
-            _ => self.reference(expr),
+            _ => {
+                let result = self.result(code);
+                quote!(&#result?)
+            }
         }
     }
 
     fn call(
         &mut self,
-        callee: &Expr,
-        positional: &[Expr],
-        keywords: &[(String, Expr)],
+        function: &TokenStream,
+        callee: &TokenStream,
+        Arguments { values, names }: &Arguments<'_>,
     ) -> TokenStream {
-        let method = match callee {
-            Expr::Attribute(receiver, name) if callee.chain().is_none() => Some((receiver, name)),
-            _ => None,
-        };
-        let (function, receiver) = match method {
-            Some((receiver, name)) => {
-                let (receiver, name) = (self.reference(receiver), self.interned(name));
-                (quote!(call_method), quote!(#receiver, #name))
-            }
-            None => (quote!(call), self.path(callee)),
-        };
-        let values = positional.iter().chain(keywords.iter().map(|(_, value)| value));
-        let values: Vec<_> = values.map(|value| self.reference(value)).collect();
-        let names = self.keywords(keywords);
+        let values: Vec<_> = values.iter().map(|value| self.reference(value)).collect();
+        let names = self.keywords(names);
         quote! {
-            ::arraybridge_runtime::__private::op::#function(#receiver, [#(#values),*], #names)
+            ::arraybridge_runtime::__private::op::#function(#callee, [#(#values),*], #names)
         }
     }
 
-    fn sequence(&mut self, kind: &TokenStream, values: &[Expr]) -> TokenStream {
+    fn sequence(&mut self, kind: &TokenStream, values: &[Code<'_>]) -> TokenStream {
         self.py = true;
         let values: Vec<_> = values.iter().map(|value| self.reference(value)).collect();
         quote!(::arraybridge_runtime::__private::op::#kind(py, [#(#values),*]))
     }
 
-    fn keywords(&mut self, keywords: &[(String, Expr)]) -> TokenStream {
-        if keywords.is_empty() {
+    fn keywords(&mut self, names: &[&str]) -> TokenStream {
+        if names.is_empty() {
             return quote!(::core::option::Option::None);
         }
         self.py = true;
-        let names = keywords.iter().map(|(name, _)| name);
         quote!(::core::option::Option::Some({
             static NAMES: ::arraybridge_runtime::__private::op::Keywords =
                 ::arraybridge_runtime::__private::op::Keywords::new(&[#(#names),*]);
@@ -253,6 +221,6 @@ impl Body {
 
     fn interned(&mut self, text: &str) -> TokenStream {
         self.py = true;
-        quote!(::arraybridge_runtime::__private::pyo3::intern!(py, #text))
+        quote!(::arraybridge_runtime::__private::intern!(py, #text))
     }
 }

@@ -1,6 +1,6 @@
 //! The structs and the enums that the statics are made of.
 
-use arraybridge_table::schema::{Absent, ENUMS, Key, TABLES, Table, Type, Words};
+use arraybridge_table::schema::{Absent, ENUMS, Key, TABLES, Table, Type, WORDS, Words};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote};
 
@@ -12,11 +12,58 @@ const PRIVATE: &str = "::arraybridge_runtime::__private::";
 pub fn expand() -> TokenStream {
     let structs = TABLES.iter().map(|table| structure(table));
     let enums = ENUMS.iter().map(|words| enumeration(words));
+    let loaders = TABLES.iter().map(|table| loader(table));
+    let readers = WORDS.iter().map(|words| reader(words));
     quote! {
         /// The parts of a table.
         pub mod schema {
             #(#structs)*
             #(#enums)*
+        }
+
+        /// The same from tables that are read while the program runs.
+        #[cfg(feature = "load")]
+        mod load {
+            #(#loaders)*
+            #(#readers)*
+        }
+    }
+}
+
+/// `impl Load` for the struct of a table.
+fn loader(Table { name, keys, .. }: &Table) -> TokenStream {
+    let name = format_ident!("{name}");
+    let fields = keys.iter().filter_map(|key| {
+        let ((field, _), key_name) = (field(key)?, key.name);
+        let load = match has_default_op(key) {
+            true => quote!(field_or(table, #key_name, ::arraybridge_runtime::__private::op::ATTRIBUTE_OF_NAME)),
+            false => quote!(field(table, #key_name)),
+        };
+        Some(quote!(#field: ::arraybridge_runtime::__private::load::#load))
+    });
+    quote! {
+        impl ::arraybridge_runtime::__private::load::Load for ::arraybridge_runtime::__private::#name {
+            fn load(value: &::arraybridge_runtime::__private::load::Value) -> Self {
+                let table = ::arraybridge_runtime::__private::load::entries(value);
+                ::arraybridge_runtime::__private::#name { #(#fields,)* }
+            }
+        }
+    }
+}
+
+/// `impl Load` for the enum of some words.
+fn reader(Words { name, all, .. }: &Words) -> TokenStream {
+    let name = format_ident!("{name}");
+    let texts = all.iter().map(|word| word.variant);
+    let variants = texts.clone().map(|variant| format_ident!("{variant}"));
+    quote! {
+        impl ::arraybridge_runtime::__private::load::Load for ::arraybridge_runtime::__private::#name {
+            fn load(value: &::arraybridge_runtime::__private::load::Value) -> Self {
+                match ::arraybridge_runtime::__private::load::variant(value) {
+                    #(#texts => ::arraybridge_runtime::__private::#name::#variants,)*
+                    other => ::core::unreachable!("{other} is a word"),
+                }
+            }
         }
     }
 }
@@ -68,6 +115,11 @@ pub fn is_optional(key: &Key) -> bool {
         }
         _ => false,
     }
+}
+
+/// True if the field has an op without the key: the dtype object of a name is an attribute of the module.
+pub fn has_default_op(key: &Key) -> bool {
+    matches!(key.of, Type::Op(_)) && !is_optional(key) && matches!(key.absent, Absent::Computed(_))
 }
 
 /// The name and the type of a key's field.

@@ -5,7 +5,7 @@ use syn::{Attribute, GenericParam, Ident, ItemFn, ReturnType, Type};
 
 use super::elements::Elements;
 use super::mistakes::Mistakes;
-use super::options::{Detach, Options};
+use super::options::{Detach, Named, Options};
 use super::types::{
     DEVICE_VIEWS, HOST_VIEWS, element, generics, has_array, inner_of_option, is_array,
     is_container, is_written, kind, last, leaves, rank, unraw,
@@ -305,7 +305,7 @@ pub fn written_bools(arguments: &[Argument], elements: Option<&Elements>, mistak
 
 /// Gives the parameters their defaults, and checks that those with one come last.
 pub fn defaults(arguments: &mut [Argument], options: &Options, mistakes: &mut Mistakes) {
-    for (name, value) in &options.defaults {
+    for Named(name, value) in &options.defaults {
         match arguments.iter_mut().find(|argument| argument.ident == *name) {
             None => mistakes.add(name, format!("there is no parameter `{name}`")),
             Some(Argument { default: Some(Default::Given(_)), .. }) => {

@@ -4,10 +4,10 @@
 use proc_macro2::TokenStream;
 use quote::ToTokens;
 use syn::parse::{Parse, ParseStream};
-use syn::{Ident, Pat, PatIdent, Result, Token};
+use syn::{Ident, Pat, PatIdent, Result};
 
 use super::mistakes::Mistakes;
-use super::options::Options;
+use super::options::{Named, Options};
 use super::types::{HOST_VIEWS, is_array, is_container, is_written, rank};
 use super::{Argument, Kind};
 
@@ -31,20 +31,18 @@ impl Constraints {
     }
 }
 
-/// `image = [_, _, 3]`.
-pub struct Shape(pub Ident, pub Pat);
+/// `[_, _, 3]`.
+pub struct Shape(pub Pat);
 
 impl Parse for Shape {
     fn parse(input: ParseStream<'_>) -> Result<Shape> {
-        let name = input.parse()?;
-        input.parse::<Token![=]>()?;
-        Ok(Shape(name, Pat::parse_multi_with_leading_vert(input)?))
+        Pat::parse_multi_with_leading_vert(input).map(Shape)
     }
 }
 
 /// Gives the arguments their constraints.
 pub fn apply(arguments: &mut [Argument], options: &Options, mistakes: &mut Mistakes) {
-    for (name, pattern) in &options.shapes {
+    for Named(name, Shape(pattern)) in &options.shapes {
         let Some(argument) = array(name, arguments, mistakes) else { continue };
         check_shape(argument, pattern, mistakes);
         if argument.constraints.shape.replace(pattern.clone()).is_some() {

@@ -1,16 +1,17 @@
 //! A declaration as tokens: an entry of the registry, and the trampoline that calls the function.
 
 use proc_macro2::TokenStream;
-use quote::{quote, quote_spanned};
+use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{ReturnType, Type};
 
+use super::native::native;
 use super::options::Detach;
 use super::trampoline::trampoline;
 use super::types::{
     has_device_array, is_written, located, place, takes_python, unraw, works_in_cuda,
 };
-use super::{Argument, Binding, Declared, Default, Kind, Method, Setting, annotation};
+use super::{Argument, Declared, Default, Kind, Method, Setting, annotation};
 
 /// Expands a declaration, beside the function or its `impl` block. What needs CUDA is left to a macro of the
 /// runtime, which knows whether it was built with that.
@@ -39,19 +40,21 @@ fn registration(declared: &Declared) -> TokenStream {
     let runtime = &declared.runtime;
     // The name resolves here, so that the error of a missing function points at it.
     let host = declared.host.as_ref().map(|host| quote_spanned!(place(host)=> let _ = #host;));
-    let (trampoline, entry) = (trampoline(declared), entry(declared));
+    let (operator, native) = native(declared);
+    let (trampoline, entry) = (trampoline(declared), entry(declared, &native));
     let inherited = declared.inherited.all();
     quote! {
         #inherited
         const _: () = {
             #host
             #trampoline
+            #operator
             #runtime::__private::inventory::submit! { #entry }
         };
     }
 }
 
-fn entry(declared: &Declared) -> TokenStream {
+fn entry(declared: &Declared, native: &TokenStream) -> TokenStream {
     let Declared { name, docs, framework, cast, stop_gradient, runtime, .. } = declared;
     let ident = unraw(&declared.ident);
     let method = method(declared);
@@ -95,6 +98,7 @@ fn entry(declared: &Declared) -> TokenStream {
             annotation: #annotation,
             keywords: &[#(#keywords),*],
             settings: &[#(#settings),*],
+            native: #native,
             call: __call,
         }
     }
@@ -106,11 +110,7 @@ fn method(declared: &Declared) -> TokenStream {
     let Some(Method { class, binding }) = &declared.method else {
         return quote!(::core::option::Option::None);
     };
-    let binding = match binding {
-        Binding::Instance => quote!(Instance),
-        Binding::Class => quote!(Class),
-        Binding::Static => quote!(Static),
-    };
+    let binding = format_ident!("{binding:?}");
     quote! {
         ::core::option::Option::Some(#runtime::__private::Method {
             class: #runtime::__private::class_of::<#class>,

@@ -88,7 +88,7 @@ fn implementation(input: &DeriveInput, fields: &[(&Ident, &Type)]) -> TokenStrea
             impl #private::NamedTuple for #ident {
                 fn give<'py>(
                     self,
-                    __call: &#private::Call<'_, 'py>,
+                    __call: &#private::RustCall<'_, 'py>,
                 ) -> #private::Result<#private::pyo3::Bound<'py, #private::pyo3::PyAny>> {
                     let Self { #(#idents: #names),* } = self;
                     __call.give_named_tuple(&CLASS, ::std::vec![#(#given?),*])

@@ -4,79 +4,85 @@ use arraybridge_table::instead;
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
-use syn::{Error, Expr, Ident, LitInt, LitStr, Pat, Path, Result, Token, parenthesized};
+use syn::{Error, Expr, Ident, LitInt, LitStr, Path, Result, Token, parenthesized};
 
 use super::constraints::Shape;
 use super::elements::Elements;
+use super::rule::Rule;
 
-const NAMES: [&str; 30] = [
-    "for",
-    "returns",
-    "input",
-    "keep",
-    "name",
-    "defaults",
-    "cast",
-    "stop_gradient",
-    "detach",
-    "unsafe(detach)",
-    "dtype_conversion",
-    "scaling",
-    "range",
-    "narrow",
-    "device",
-    "on_oom",
-    "split_axis",
-    "join",
-    "sliced",
-    "host",
-    "slice_by_slice",
-    "slice_axes",
-    "tiles",
-    "halo",
-    "workers",
-    "pad",
-    "shape",
-    "contiguous",
-    "no_copy",
-    "crate",
-];
+/// The options, each with its field and the function that reads what follows its name.
+macro_rules! options {
+    ($($name:literal $field:ident: $ty:ty = $read:expr;)*) => {
+        const NAMES: &[&str] = &[$($name),*, "unsafe(detach)"];
 
-/// The options as they are written.
-#[derive(Default)]
-pub struct Options {
-    /// The names of those that were given.
-    given: Vec<Ident>,
-    pub framework: Option<Ident>,
-    pub elements: Option<Elements>,
-    pub returns: Option<Ident>,
-    pub input: Option<Ident>,
-    pub keep: Option<Ident>,
-    pub name: Option<LitStr>,
-    pub defaults: Vec<(Ident, Expr)>,
-    pub cast: bool,
-    pub stop_gradient: bool,
-    pub detach: Option<Detach>,
-    pub dtype_conversion: Option<Ident>,
-    pub scaling: Option<Ident>,
-    pub range: Option<(Ident, Vec<Integer>)>,
-    pub narrow: Option<Ident>,
-    pub device: Option<LitStr>,
-    pub on_oom: Option<Vec<Ident>>,
-    pub split_axis: Option<LitInt>,
-    pub join: Vec<Ident>,
-    pub sliced: Vec<Ident>,
-    pub host: Option<Ident>,
-    pub slice_by_slice: Option<Ident>,
-    pub slice_axes: Option<(Ident, Vec<Integer>)>,
-    pub tiles: Option<(Ident, TileLengths)>,
-    pub halo: Option<LitInt>,
-    pub workers: Option<LitInt>,
-    pub pad: Option<Ident>,
-    pub shapes: Vec<(Ident, Pat)>,
-    pub contiguous: Vec<Ident>,
-    pub no_copy: Vec<Ident>,
-    pub runtime: Option<Path>,
+        /// The options as they are written.
+        #[derive(Default)]
+        pub struct Options {
+            /// The names of those that were given.
+            pub given: Vec<Ident>,
+            pub framework: Option<Ident>,
+            $(pub $field: $ty,)*
+        }
+
+        impl Options {
+            fn read_value(&mut self, key: Key, input: ParseStream<'_>) -> Result<()> {
+                match key.name.to_string().as_str() {
+                    $($name => {
+                        let read: fn(ParseStream<'_>, Key) -> Result<$ty> = $read;
+                        self.$field = read(input, key)?;
+                    })*
+                    other => {
+                        let hint = instead(other, "options", NAMES);
+                        let message = format!("unknown option `{other}`; {hint}");
+                        return Err(Error::new(key.name.span(), message));
+                    }
+                }
+                Ok(())
+            }
+        }
+    };
+}
+
+options! {
+    "for" elements: Option<Elements> = |input, _| Elements::parse(input).map(Some);
+    "returns" returns: Option<Ident> = value;
+    "input" input: Option<Ident> = value;
+    "keep" keep: Option<Ident> = |input, _| word(input).map(Some);
+    "name" name: Option<LitStr> = value;
+    "defaults" defaults: Vec<Named<Expr>> = list;
+    "cast" cast: bool = |_, _| Ok(true);
+    "stop_gradient" stop_gradient: bool = |_, _| Ok(true);
+    "detach" detach: Option<Detach> = |input, key| condition(input, key).map(Some);
+    "dtype_conversion" dtype_conversion: Option<Ident> = value;
+    "scaling" scaling: Option<Ident> = value;
+    "range" range: Option<(Ident, Vec<Integer>)> = keyed;
+    "narrow" narrow: Option<Ident> = value;
+    "device" device: Option<LitStr> = value;
+    "on_oom" on_oom: Option<Vec<Ident>> = |input, key| list(input, key).map(Some);
+    "split_axis" split_axis: Option<LitInt> = value;
+    "join" join: Vec<Ident> = list;
+    "sliced" sliced: Vec<Ident> = list;
+    "host" host: Option<Ident> = value;
+    "slice_by_slice" slice_by_slice: Option<Ident> = |_, key| Ok(Some(key.name));
+    "slice_axes" slice_axes: Option<(Ident, Vec<Integer>)> = keyed;
+    "tiles" tiles: Option<(Ident, TileLengths)> = |input, key| Ok(Some((key.name, input.parse()?)));
+    "halo" halo: Option<LitInt> = value;
+    "workers" workers: Option<LitInt> = value;
+    "pad" pad: Option<Ident> = value;
+    "result" result: Option<Rule> = value;
+    "shape" shapes: Vec<Named<Shape>> = list;
+    "contiguous" contiguous: Vec<Ident> = list;
+    "no_copy" no_copy: Vec<Ident> = list;
+    "crate" runtime: Option<Path> = |input, _| {
+        input.parse::<Token![=]>()?;
+        input.call(Path::parse_mod_style).map(Some)
+    };
+}
+
+/// The name of an option, and the `unsafe` around it.
+struct Key {
+    name: Ident,
+    around: Option<Token![unsafe]>,
 }
 
 /// The condition for detaching a function from the interpreter.
@@ -111,62 +117,21 @@ impl Parse for Options {
 
 impl Options {
     fn read(&mut self, input: ParseStream<'_>) -> Result<()> {
-        let (key, detach) = match input.parse::<Option<Token![unsafe]>>()? {
-            Some(token) => (unsafe_option(input)?, Detach::Always(token)),
-            None => (input.call(Ident::parse_any)?, Detach::IfPrivate),
+        let around = input.parse::<Option<Token![unsafe]>>()?;
+        let name = match around {
+            Some(_) => unsafe_option(input)?,
+            None => input.call(Ident::parse_any)?,
         };
-        if key == "for" && self.elements.is_some() {
+        if name == "for" && self.elements.is_some() {
             let message = "a declared function has one set of element types; take a `Tensor` for the \
                            arrays that have others";
-            return Err(Error::new(key.span(), message));
+            return Err(Error::new(name.span(), message));
         }
-        if self.given.contains(&key) {
-            return Err(Error::new(key.span(), format!("`{key}` is given twice; write it once")));
+        if self.given.contains(&name) {
+            return Err(Error::new(name.span(), format!("`{name}` is given twice; write it once")));
         }
-        self.given.push(key.clone());
-        match key.to_string().as_str() {
-            "crate" => {
-                input.parse::<Token![=]>()?;
-                self.runtime = Some(input.call(Path::parse_mod_style)?);
-            }
-            "for" => self.elements = Some(Elements::parse(input)?),
-            "returns" => self.returns = value(input)?,
-            "input" => self.input = value(input)?,
-            "keep" => self.keep = Some(word(input)?),
-            "name" => self.name = value(input)?,
-            "defaults" => {
-                self.defaults = list::<Pair>(input)?.map(|pair| (pair.0, pair.1)).collect();
-            }
-            "cast" => self.cast = true,
-            "stop_gradient" => self.stop_gradient = true,
-            "detach" => self.detach = Some(condition(detach, input)?),
-            "dtype_conversion" => self.dtype_conversion = value(input)?,
-            "scaling" => self.scaling = value(input)?,
-            "range" => self.range = Some((key, list(input)?.collect())),
-            "narrow" => self.narrow = value(input)?,
-            "device" => self.device = value(input)?,
-            "on_oom" => self.on_oom = Some(list(input)?.collect()),
-            "split_axis" => self.split_axis = value(input)?,
-            "join" => self.join = list(input)?.collect(),
-            "sliced" => self.sliced = list(input)?.collect(),
-            "host" => self.host = value(input)?,
-            "shape" => {
-                self.shapes = list::<Shape>(input)?.map(|shape| (shape.0, shape.1)).collect();
-            }
-            "contiguous" => self.contiguous = list(input)?.collect(),
-            "no_copy" => self.no_copy = list(input)?.collect(),
-            "slice_by_slice" => self.slice_by_slice = Some(key),
-            "slice_axes" => self.slice_axes = Some((key, list(input)?.collect())),
-            "tiles" => self.tiles = Some((key, input.parse()?)),
-            "halo" => self.halo = value(input)?,
-            "workers" => self.workers = value(input)?,
-            "pad" => self.pad = value(input)?,
-            other => {
-                let hint = instead(other, "options", &NAMES);
-                return Err(Error::new(key.span(), format!("unknown option `{other}`; {hint}")));
-            }
-        }
-        Ok(())
+        self.given.push(name.clone());
+        self.read_value(Key { name, around }, input)
     }
 }
 
@@ -181,7 +146,7 @@ impl Parse for TileLengths {
         if input.peek(Token![=]) {
             return word(input).map(TileLengths::Named);
         }
-        Ok(TileLengths::Given(list(input)?.collect()))
+        Ok(TileLengths::Given(elements(input)?))
     }
 }
 
@@ -219,12 +184,14 @@ fn unsafe_option(input: ParseStream<'_>) -> Result<Ident> {
 }
 
 /// The condition for detaching: `detach`, `detach = copy` or `unsafe(detach)`.
-fn condition(otherwise: Detach, input: ParseStream<'_>) -> Result<Detach> {
-    if matches!(otherwise, Detach::Always(_)) || !input.peek(Token![=]) {
-        return Ok(otherwise);
+fn condition(input: ParseStream<'_>, key: Key) -> Result<Detach> {
+    if let Some(token) = key.around {
+        return Ok(Detach::Always(token));
     }
-    input.parse::<Token![=]>()?;
-    let word = input.call(Ident::parse_any)?;
+    if !input.peek(Token![=]) {
+        return Ok(Detach::IfPrivate);
+    }
+    let word = word(input)?;
     match word == "copy" {
         true => Ok(Detach::Copy),
         false => {
@@ -242,24 +209,33 @@ fn word(input: ParseStream<'_>) -> Result<Ident> {
 }
 
 /// `= value`.
-fn value<T: Parse>(input: ParseStream<'_>) -> Result<Option<T>> {
+fn value<T: Parse>(input: ParseStream<'_>, _: Key) -> Result<Option<T>> {
     input.parse::<Token![=]>()?;
     input.parse().map(Some)
 }
 
 /// `(value, ..)`.
-fn list<T: Parse>(input: ParseStream<'_>) -> Result<impl Iterator<Item = T>> {
+fn elements<T: Parse>(input: ParseStream<'_>) -> Result<Vec<T>> {
     let content;
     parenthesized!(content in input);
-    Ok(Punctuated::<T, Token![,]>::parse_terminated(&content)?.into_iter())
+    Ok(Punctuated::<T, Token![,]>::parse_terminated(&content)?.into_iter().collect())
 }
 
-struct Pair(Ident, Expr);
+fn list<T: Parse>(input: ParseStream<'_>, _: Key) -> Result<Vec<T>> {
+    elements(input)
+}
 
-impl Parse for Pair {
-    fn parse(input: ParseStream<'_>) -> Result<Pair> {
+fn keyed<T: Parse>(input: ParseStream<'_>, key: Key) -> Result<Option<(Ident, Vec<T>)>> {
+    Ok(Some((key.name, elements(input)?)))
+}
+
+/// `name = value`, for a parameter.
+pub struct Named<T>(pub Ident, pub T);
+
+impl<T: Parse> Parse for Named<T> {
+    fn parse(input: ParseStream<'_>) -> Result<Named<T>> {
         let name = input.parse()?;
         input.parse::<Token![=]>()?;
-        Ok(Pair(name, input.parse()?))
+        Ok(Named(name, input.parse()?))
     }
 }

@@ -47,6 +47,10 @@ pub fn read_function(
     if let Some(elements) = &options.elements {
         elements.check(&function.sig, &arguments, &mut mistakes);
     }
+    if let Some(rule) = &options.result {
+        let signature = (&arguments[..], &function.sig.output);
+        rule.check(&options, signature, method.is_some(), &mut mistakes);
+    }
     let declared = Declared {
         name: python_name(&function, &options, &mut mistakes),
         docs: docs(&function.attrs),
@@ -58,6 +62,7 @@ pub fn read_function(
         detach: options.detach,
         settings: settings(&options, input.map(|(name, _)| &**name), &arguments, &mut mistakes),
         host: options.host,
+        rule: options.result,
         elements: options.elements,
         runtime: options.runtime.unwrap_or_else(|| parse_quote!(::arraybridge_runtime)),
         arguments,

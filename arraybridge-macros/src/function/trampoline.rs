@@ -39,7 +39,7 @@ fn dispatching(declared: &Declared, elements: &Elements) -> TokenStream {
     quote! {
         #(#functions)*
         fn __call<'py>(
-            __call: &#runtime::__private::Call<'_, 'py>,
+            __call: &#runtime::__private::RustCall<'_, 'py>,
         ) -> #runtime::__private::Result<
             #runtime::__private::pyo3::Bound<'py, #runtime::__private::pyo3::PyAny>,
         > {
@@ -65,7 +65,7 @@ fn function(declared: &Declared, name: &Ident, alias: &TokenStream) -> TokenStre
         #[allow(clippy::let_unit_value, clippy::unit_arg, reason = "a function may give nothing")]
         #[allow(clippy::needless_borrow, reason = "the reference tells two traits apart")]
         fn #name<'py>(
-            __call: &#runtime::__private::Call<'_, 'py>,
+            __call: &#runtime::__private::RustCall<'_, 'py>,
         ) -> #runtime::__private::Result<
             #runtime::__private::pyo3::Bound<'py, #runtime::__private::pyo3::PyAny>,
         > {
@@ -234,19 +234,23 @@ fn bound_to(
 fn open(declared: &Declared, argument: &Argument, index: usize) -> TokenStream {
     let (runtime, ty) = (&declared.runtime, &argument.ty);
     let Constraints { contiguous, shared, .. } = argument.constraints;
+    let argument = quote_spanned!(place(ty)=> <#ty as #runtime::__private::Argument<'_>>);
+    let open = quote_spanned!(place(ty)=> #argument::open::<#contiguous, #shared>(__call, #index));
     match contiguous || shared {
-        false => quote_spanned! {place(ty)=>
-            <#ty as #runtime::__private::Argument<'_>>::open(__call, #index)
-        },
-        true => quote_spanned! {place(ty)=>
-            <#ty as #runtime::__private::Constrained<'_>>::open_as::<#contiguous, #shared>(
-                __call, #index,
-            )
-        },
+        false => open,
+        true => quote_spanned! {place(ty)=> {
+            const { ::core::assert!(#argument::CONSTRAINED, #CANNOT) };
+            #open
+        }},
     }
 }
 
-fn read_value(
+/// The error of a type under another name, such as an alias of `Tensor`.
+const CANNOT: &str =
+    "only `ArrayView` and `ArrayViewMut` can be asked to be contiguous, or not to be a copy";
+
+/// The statement that reads a plain value.
+pub fn read_value(
     ty: &Type,
     elements: Option<&Elements>,
     default: Option<&Default>,

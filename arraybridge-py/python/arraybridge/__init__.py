@@ -14,9 +14,9 @@ imports no framework except NumPy.
 import importlib
 from typing import Any
 
-# `_package` comes first: it refuses to be imported over files of the original package. `_parts` has
-# what Rust code calls in Python.
-from . import _package, _parts, compat, decorators, exceptions  # noqa: F401
+# `_package` comes first: it says why the package cannot work where its files are. `_parts` has what
+# Rust code calls in Python.
+from . import _package, _parts, _tables, compat, decorators, exceptions, types  # noqa: F401
 from ._blocks import dtype_policy, no_copy, progress
 from ._core import (
     Declared,
@@ -37,6 +37,7 @@ from ._core import (
     unstack_slices,
 )
 from ._settings import configure
+from ._tables import load_table
 from .decorators import memory_types
 from .dtype_scaling import SCALING_FUNCTIONS, DtypeConversion
 from .exceptions import *
@@ -55,19 +56,30 @@ from .wrappers import WrappedCall, register_wrapper
 
 __all__ = [
     *exceptions.__all__,
-    *decorators._OF_THE_TABLES,
+    *_tables.BUILT,
     "ArrayLike", "CPU_MEMORY_TYPES", "GPU_MEMORY_TYPES", "SCALING_FUNCTIONS",
-    "SUPPORTED_MEMORY_TYPES", "Converter", "Declared", "DtypeConversion", "MemoryType", "Record",
-    "Tensor", "TreePlan", "WrappedCall", "__version__", "as_function", "cleanup_all_gpu_frameworks",
-    "configure", "convert", "convert_memory", "convert_tree", "registered_pairs",
-    "detect_memory_type", "dtype_policy", "explain", "explain_tree", "finish_dtype", "frameworks",
-    "jax_callback", "memory_types", "no_copy", "observe", "process_slices", "progress",
-    "register_wrapper", "stack_slices", "thread_stream", "torch_op", "trace", "unstack_slices",
+    "SUPPORTED_MEMORY_TYPES", "Converter", "Declared", "DtypeConversion", "MemoryType",
+    "ProgramPlan", "Record", "Tensor", "TreePlan", "WrappedCall", "__version__", "as_function",
+    "cleanup_all_gpu_frameworks", "configure", "convert", "convert_memory", "convert_tree",
+    "registered_pairs", "detect_memory_type", "dtype_policy", "explain", "explain_program",
+    "explain_tree", "finish_dtype", "frameworks", "jax_callback", "load_table", "memory_types",
+    "no_copy", "observe", "process_slices", "progress", "register_wrapper", "stack_slices",
+    "thread_stream", "torch_op", "trace", "unstack_slices",
 ]  # fmt: skip
 
 # One decorator for each table: `torch`, `jax`, ... They are attributes of this package, so they do
 # not shadow the modules of the same names.
-globals().update(decorators._OF_THE_TABLES)
+
+
+def _add(framework: dict[str, Any]) -> None:
+    name = framework["name"]
+    globals().setdefault(name, getattr(decorators, name))
+    # The sets grow as well.
+    for each in ("CPU_MEMORY_TYPES", "GPU_MEMORY_TYPES", "SUPPORTED_MEMORY_TYPES"):
+        globals()[each] = getattr(types, each)
+
+
+_tables.each(_add)
 
 # Submodules that are imported when they are first used.
 _SUBMODULES = {
@@ -79,10 +91,13 @@ __path__.append(compat.MODULES)
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("jax_callback", "torch_op"):
+    if name in ("ProgramPlan", "explain_program", "jax_callback", "torch_op"):
         return getattr(importlib.import_module(f"{__name__}.compilers"), name)
     if name in _SUBMODULES:
         return importlib.import_module(f"{__name__}.{name}")
+    for framework in () if name.startswith("_") else frameworks():
+        if framework["name"] == name:
+            return getattr(decorators, name)
     return compat.find(__name__, name)
 
 

@@ -1,9 +1,10 @@
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, Final, Literal, TypedDict, final, overload
+from typing import Any, ClassVar, Final, Literal, Protocol, TypedDict, TypeVar, final, overload
 
 from . import decorators as decorators
 from ._blocks import dtype_policy, no_copy, progress
 from ._settings import configure
+from ._tables import load_table
 
 # Names of the original package's later versions.
 from .compat.configs import SliceBySliceRuntimeParameter as SliceBySliceRuntimeParameter
@@ -26,7 +27,7 @@ from .compat.observers import (
     ConversionRoute as ConversionRoute,
 )
 from .compat.payloads import ArrayGeometry as ArrayGeometry, ArrayPayload as ArrayPayload
-from .compilers import jax_callback, torch_op
+from .compilers import ProgramPlan, explain_program, jax_callback, torch_op
 from .decorators import Declared, Decorator, _FrameworkName, _Name, memory_types
 from .dtype_scaling import (
     SCALING_FUNCTIONS,
@@ -47,10 +48,10 @@ from .types import (
 from .wrappers import WrappedCall, register_wrapper
 
 # fmt: off
-# Where a framework is not installed, its arrays are Any.
+# Where a framework is not installed, or needs a GPU, its arrays are Any.
 # tables
 from numpy import ndarray as _numpy  # type: ignore
-from cupy import ndarray as _cupy  # type: ignore
+_cupy = Any
 from torch import Tensor as _torch  # type: ignore
 _tensorflow = Any
 from jax import Array as _jax  # type: ignore
@@ -62,18 +63,19 @@ __all__ = [
     "AliasedArgumentError", "ArrayLike", "CPU_MEMORY_TYPES", "GPU_MEMORY_TYPES",
     "SCALING_FUNCTIONS", "SUPPORTED_MEMORY_TYPES", "ClippedValuesWarning", "Converter",
     "CopyRequiredError", "Declared", "DeviceMemoryError", "DeviceUnavailableError",
-    "DtypeConversion", "FractionsLostWarning", "FrameworkNotInstalledError", "FrameworkTableError",
-    "GradientDetachedWarning", "InvalidDeviceError", "LabelOrderWarning", "MemoryConversionError",
-    "MemoryType", "MetadataDroppedWarning", "NarrowedDtypeWarning", "NoAcceleratorWarning",
-    "NotDifferentiableError", "OomFallbackWarning", "Record", "ResultCollapsedError",
+    "DtypeConversion", "FractionsLostWarning", "FrameworkNotInstalledError",
+    "FrameworkTableError", "GradientDetachedWarning", "InvalidDeviceError", "InvalidTableError",
+    "LabelOrderWarning", "MemoryConversionError", "MemoryType", "MetadataDroppedWarning",
+    "NarrowedDtypeWarning", "NoAcceleratorWarning", "NotDifferentiableError",
+    "OomFallbackWarning", "ProgramPlan", "Record", "ResultCollapsedError",
     "RoundedIntegersWarning", "RustPanicError", "SharedImmutableMemoryWarning", "Tensor",
     "TreePlan", "UnexpectedResultError", "UnknownFrameworkError", "UnsupportedArrayError",
     "UnsupportedDtypeError", "WrappedCall", "__version__", "as_function",
     "cleanup_all_gpu_frameworks", "configure", "convert", "convert_memory", "convert_tree",
-    "registered_pairs", "detect_memory_type", "dtype_policy", "explain", "explain_tree",
-    "finish_dtype", "frameworks", "jax_callback", "memory_types", "no_copy", "observe",
-    "process_slices", "progress", "register_wrapper", "stack_slices", "thread_stream", "torch_op",
-    "trace", "unstack_slices",
+    "registered_pairs", "detect_memory_type", "dtype_policy", "explain", "explain_program",
+    "explain_tree", "finish_dtype", "frameworks", "jax_callback", "load_table", "memory_types",
+    "no_copy", "observe", "process_slices", "progress", "register_wrapper", "stack_slices",
+    "thread_stream", "torch_op", "trace", "unstack_slices",
     # tables
     "numpy",
     "cupy",
@@ -94,6 +96,22 @@ tensorflow: Final[Decorator]
 jax: Final[Decorator]
 pyclesperanto: Final[Decorator]
 # end of tables
+
+_A = TypeVar("_A")
+_A_co = TypeVar("_A_co", covariant=True)
+
+# The modules of frameworks, by the name that the class of their arrays has there.
+class _Tensors(Protocol[_A_co]):
+    @property
+    def Tensor(self) -> type[_A_co]: ...
+
+class _Arrays(Protocol[_A_co]):
+    @property
+    def Array(self) -> type[_A_co]: ...
+
+class _Ndarrays(Protocol[_A_co]):
+    @property
+    def ndarray(self) -> type[_A_co]: ...
 
 # What becomes of the object that an array is in.
 _Keep = bool | Literal["strict"]
@@ -286,6 +304,26 @@ def convert(
 @overload
 def convert(
     data: Any,
+    target: _Tensors[_A] | _Arrays[_A] | _Ndarrays[_A],
+    *,
+    device: Any = None,
+    copy: bool | None = None,
+    dtype: Any = None,
+    keep: Literal[False] | None = None,
+) -> _A: ...
+@overload
+def convert(
+    data: Any,
+    target: type[_A],
+    *,
+    device: Any = None,
+    copy: bool | None = None,
+    dtype: Any = None,
+    keep: Literal[False] | None = None,
+) -> _A: ...
+@overload
+def convert(
+    data: Any,
     target: _FrameworkName,
     *,
     device: Any = None,
@@ -464,7 +502,7 @@ def registered_pairs() -> list[tuple[_Name, _Name]]:
     """
 
 def frameworks() -> list[_Framework]:
-    """Return a dict for each framework that this module was built with.
+    """Return a dict for each framework: those of this build, and those whose tables were loaded.
 
     The keys are "name", "title", "module" (to import), "install" (what to give to pip) and "memory"
     ("host", "accelerator" or "either").

@@ -1,12 +1,13 @@
-"""Command line tools: ``python -m arraybridge COMMAND``.
+"""Command line tools: ``arraybridge COMMAND``, or ``python -m arraybridge COMMAND``.
 
 ``doctor`` reports the working frameworks of this machine, and their devices.
 ``selftest`` checks the conversions of the installed package on all devices of this machine.
-``check NAME`` compares a framework with its table, and names the keys to change.
-``add TABLE`` builds this package with another framework's table, and installs it.
-``trace SCRIPT`` runs a program, and reports its conversions.
+``check NAME`` or ``check FILE`` compares a framework with its table, and names the keys to change.
+``draft CLASS`` writes a table for a framework, and finds out what its arrays can do.
+``add TABLE`` adds another framework's table to this environment, and ``remove NAME`` takes it out.
+``trace SCRIPT``, ``-m MODULE`` or ``-c CODE`` runs a program, and reports its conversions.
 ``demo`` converts an image to every installed framework and back.
-``frameworks`` prints the frameworks that this package was built with.
+``frameworks`` prints the frameworks that this package knows.
 ``new NAME`` begins a crate of Rust functions: sources, tests, stub and CI.
 ``stubs MODULE`` prints the type stub of an extension's declared functions, or checks one.
 """
@@ -17,6 +18,7 @@ import argparse
 import difflib
 import importlib
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -26,7 +28,7 @@ from typing import Any
 # The original package may have replaced the `__init__` of this one, which imports `_package` too.
 from . import __version__, _package, frameworks  # noqa: F401
 from ._core import _is_declared  # type: ignore[import-not-found]
-from ._tools import add, check, demo, doctor, new, program, selftest
+from ._tools import add, check, demo, doctor, draft, new, program, selftest
 from ._tools.page import table
 from ._tools.pipe import NOBODY_READS, nobody_reads
 from ._tools.terminal import show
@@ -43,7 +45,8 @@ def _seconds(text: str) -> float:
 
 
 def _arguments() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m arraybridge")
+    is_script = os.path.basename(sys.argv[0]).removesuffix(".exe") == "arraybridge"
+    parser = argparse.ArgumentParser(prog="arraybridge" if is_script else "python -m arraybridge")
     parser.add_argument("--version", action="version", version=f"arraybridge {__version__}")
     commands = parser.add_subparsers(required=True)
 
@@ -62,30 +65,56 @@ def _arguments() -> argparse.ArgumentParser:
 
     about = "compare frameworks with their tables, and name the keys to change"
     checked = command("check", about, lambda o: check.run(o.names, o.against, o.json, o.timeout))
-    checked.add_argument("names", nargs="+", metavar="NAME", help="the framework's table")
+    checked.add_argument("names", nargs="+", metavar="NAME", help="the name of a table, or a file")
     about = "other frameworks (default: all installed ones)"
     checked.add_argument("--against", nargs="*", metavar="NAME", help=about)
 
+    about = "write a table for a framework, and find out what its arrays can do"
+    drafted = command(
+        "draft",
+        about,
+        lambda o: draft.run(o.kind, o.name, o.make, o.read, o.output, o.timeout),
+    )
+    drafted.add_argument("kind", metavar="CLASS", help="the class of its arrays, with its module")
+    about = 'makes an array of a NumPy array: "polars.Series(data)"'
+    drafted.add_argument("--make", default="", metavar="EXPRESSION", help=about)
+    about = 'makes a NumPy array of an array: "data.to_numpy()"'
+    drafted.add_argument("--read", default="", metavar="EXPRESSION", help=about)
+    about = "the name of the table (default: that of the package)"
+    drafted.add_argument("--name", default="", help=about)
+    about = "write to a file, and not to standard output"
+    drafted.add_argument("-o", dest="output", metavar="FILE", help=about)
+
     command("demo", "convert an image to every installed framework and back", lambda o: demo.run())
 
-    about = "print the frameworks that this package was built with"
+    about = "print the frameworks that this package knows"
     listed = command("frameworks", about, lambda o: _frameworks(o.json))
 
-    about = "build this package with more tables, and install it; this needs Rust"
-    added = command("add", about, lambda o: add.run(o.tables, o.source, o.dry_run))
+    about = "add the tables of more frameworks to this environment"
+    added = command("add", about, lambda o: add.run(o.tables, o.source, o.dry_run, o.build))
     about = "a file, or the name of a table in the sources"
     added.add_argument("tables", nargs="+", metavar="TABLE", help=about)
     about = "a checkout or an sdist (default: pip downloads the sdist)"
     added.add_argument("--source", metavar="PATH", help=about)
-    about = "check the tables and the requirements of the build"
+    about = "build this package with them, which needs Rust; a conversion is a little faster then"
+    added.add_argument("--build", action="store_true", help=about)
+    about = "check the tables, and with --build its requirements; import nothing"
     added.add_argument("--dry-run", action="store_true", help=about)
+
+    about = "take tables that were added out of this environment"
+    removed = command("remove", about, lambda o: add.remove(o.names))
+    removed.add_argument("names", nargs="+", metavar="NAME", help="the name of a table")
 
     about = "run a program, and report its conversions to stderr"
     traced = command("trace", about, _trace)
     about = "also write a timeline for Perfetto and speedscope"
     traced.add_argument("--save", metavar="FILE", help=about)
-    traced.add_argument("-m", dest="is_module", action="store_true", help="run a module")
-    traced.add_argument("program", help="the script or the module")
+    kind = traced.add_mutually_exclusive_group()
+    about = "run a module, as Python does"
+    kind.add_argument("-m", dest="kind", action="store_const", const="m", default="", help=about)
+    about = "run the code that follows"
+    kind.add_argument("-c", dest="kind", action="store_const", const="c", help=about)
+    traced.add_argument("program", help="the script, the module or the code")
     traced.add_argument("arguments", nargs=argparse.REMAINDER, help="the arguments of the program")
 
     about = "begin a crate of Rust functions: sources, tests, stub and CI"
@@ -103,14 +132,14 @@ def _arguments() -> argparse.ArgumentParser:
     for each in (examined, tested, checked, listed, traced):
         each.add_argument("--json", action="store_true", help="print JSON")
     about = "end a process that is silent for so long (default: 120)"
-    for each in (examined, tested, checked):
+    for each in (examined, tested, checked, drafted):
         each.add_argument("--timeout", type=_seconds, default=120, metavar="SECONDS", help=about)
     return parser
 
 
 def _trace(options: argparse.Namespace) -> int:
     command = [options.program, *options.arguments]
-    return program.run(command, options.is_module, options.save, options.json)
+    return program.run(command, options.kind, options.save, options.json)
 
 
 def _frameworks(as_json: bool) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from . import _blocks, _core, _isolate, exceptions, wrappers
+from . import _blocks, _core, _isolate, _tables, exceptions
 
 __all__: list[str] = []
 
@@ -56,6 +56,12 @@ def _lazy() -> ModuleType:
     return lazy
 
 
+def _modes() -> ModuleType:
+    from ._graphs import modes
+
+    return modes
+
+
 def _options() -> ModuleType:
     from ._declared import options
 
@@ -80,9 +86,17 @@ def _steps() -> ModuleType:
     return steps
 
 
+def _wrappers() -> ModuleType:
+    from . import wrappers
+    from ._arrays import adapters  # noqa: F401 - it registers the classes of other libraries
+
+    return wrappers
+
+
 _core._PARTS.update(
     blocks=_blocks, columns=_columns, dynamo=_dynamo, exceptions=exceptions,
     export=_export, function=_function, gradients=_gradients, ladder=_ladder, lazy=_lazy,
-    options=_options, progress=_progress, room=_room, steps=_steps, wrappers=wrappers,
+    modes=_modes, options=_options, progress=_progress, room=_room, steps=_steps,
+    tables=_tables, wrappers=_wrappers,
 )  # fmt: skip
-_isolate.watch(_core._isolated())
+_tables.each(lambda framework: _isolate.watch(_core._isolated(framework["name"])))

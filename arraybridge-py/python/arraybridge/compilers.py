@@ -9,17 +9,19 @@ of its declaration.
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 
-from ._core import convert, explain  # type: ignore[import-not-found]
-from ._graphs.described import HERE, Arguments, Described, by_argument, listed
-from ._graphs.function import library
+from ._core import _is_declared, _known, convert, explain  # type: ignore[import-not-found]
+from ._graphs.described import HERE, Arguments, Call, Described, by_argument, completed, listed
+from ._graphs.function import OWN, library
+from ._graphs.modes import Modes
 from .exceptions import UnexpectedResultError, UnsupportedArrayError
 
-__all__ = ["jax_callback", "torch_op"]
+__all__ = ["ProgramPlan", "explain_program", "jax_callback", "torch_op"]
 
 
 def jax_callback(
@@ -61,7 +63,8 @@ def jax_callback(
 
     Notes
     -----
-    In a compiled program, JAX chooses the thread of the call. The caller's ``dtype_policy``,
+    In a compiled program, JAX chooses the thread of the call. The function finds the modes there
+    that its call was traced in, such as ``torch.autocast`` and x64. The caller's ``dtype_policy``,
     ``no_copy`` and ``trace`` apply only in the caller's thread; ``trace(everywhere=True)`` and the
     policy of the declaration always apply. The function gets arrays on the host. When it returns,
     their memory belongs to JAX again.
@@ -79,19 +82,18 @@ def jax_callback(
     """
     import jax
 
-    promise = Promise(function, result)
+    promise, own = Promise(function, result), library("jax")
 
     @functools.wraps(function, updated=())
     def call(*args: Any, **kwargs: Any) -> Any:
-        arrays, arguments = Arguments.of(library("jax"), (args, kwargs))
+        arrays, arguments = Arguments.of(own, (args, kwargs))
         prepared = _JaxCall(promise, arguments)
-        if not any(isinstance(array, jax.core.Tracer) for array in arrays):
+        if not any(map(own.carries, arrays)):
             return promise.alone(prepared.compute(arrays, "jax"))
 
         def primal(*arrays: Any) -> Any:
             promised = prepared.promised(arrays)
-            made = jax.pure_callback(prepared, promised, *arrays, vmap_method=vmap_method)
-            return promise.alone(made)
+            return promise.alone(own.callback(prepared, promised, arrays, vmap_method))
 
         def gradients(arrays: Sequence[Any], gradient: Any) -> tuple[Any, ...]:
             if backward is None:
@@ -104,7 +106,7 @@ def jax_callback(
         differentiable = jax.custom_vjp(primal)
         # As the function itself, so that a gradient has a gradient.
         differentiable.defvjp(lambda *arrays: (differentiable(*arrays), arrays), gradients)
-        return differentiable(*arrays)
+        return differentiable(*own.alike(arrays))
 
     return call
 
@@ -187,6 +189,14 @@ class Promise:
         self.function: Any = function
         name = getattr(function, "__name__", type(function).__name__)
         self.name: str = function if isinstance(function, str) else name
+        writes = getattr(function, "_writes", None)
+        if writes is not None:
+            names = [writes] if isinstance(writes, str) else writes
+            raise TypeError(
+                f"{self.name}() writes to {', '.join(names)}, and a compiler takes calls for "
+                "free of writes: it may leave them out, repeat or reorder them; declare a function "
+                "that returns the array"
+            )
         self.is_tuple = isinstance(result, tuple)
         self.results = result if self.is_tuple else (result,)
         if not all(map(callable, self.results)) or len(self.results) < 1 + self.is_tuple:
@@ -197,7 +207,7 @@ class Promise:
 
     def of(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
         """Return the results of ``result`` for these arguments."""
-        found = [result(*args, **kwargs) for result in self.results]
+        found = [completed(self.function, result, args, kwargs) for result in self.results]
         for each in found:
             if not (hasattr(each, "shape") and hasattr(each, "dtype")):
                 raise TypeError(
@@ -293,22 +303,23 @@ def _as_jax_reads(array: numpy.ndarray[Any, Any]) -> numpy.ndarray[Any, Any]:
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
-class _JaxCall:
+class _JaxCall(Call):
     """A call without its JAX arrays. JAX compiles equal calls once."""
 
     def __init__(self, promise: Promise, arguments: Arguments) -> None:
-        self.promise, self.arguments = promise, arguments
+        self.promise, self.arguments, self.modes = promise, arguments, Modes()
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _JaxCall) and (
-            (self.promise, self.arguments) == (other.promise, other.arguments)
-        )
+    @property
+    def name(self) -> str:
+        return self.promise.name
 
-    def __hash__(self) -> int:
-        return hash((self.promise, self.arguments))
+    @property
+    def _key(self) -> tuple[Any, ...]:
+        return ((self.promise, self.arguments, self.modes),)
 
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
-        return tuple(map(_as_jax_reads, self.compute(arrays, "numpy")))
+        with self.modes.on():
+            return tuple(map(_as_jax_reads, self.compute(arrays, "numpy")))
 
     def promised(self, arrays: Iterable[Any]) -> list[Any]:
         return described(self.promise.of(*self.arguments.filled(described(arrays))))
@@ -418,3 +429,89 @@ def _fresh(results: list[Any], inputs: list[Any]) -> list[Any]:
             results[at] = tensor.contiguous()
         taken.append(span(results[at]))
     return results
+
+
+# How programs call a function
+
+
+class ProgramPlan(NamedTuple):
+    """How compiled programs of a framework call a declared function.
+
+    Examples
+    --------
+    >>> import arraybridge
+    >>> plan = arraybridge.explain_program(arraybridge.jax(lambda image: image), "torch")
+    >>> plan.framework, plan.is_native
+    ('torch', False)
+    """
+
+    function: str
+    """The name of the function."""
+    framework: str
+    """The framework that compiles the programs."""
+    is_native: bool
+    """Whether a program calls the function itself, without Python."""
+    why: str | None
+    """Why it does not; None if it does."""
+
+
+def explain_program(function: Any, framework: str) -> ProgramPlan:
+    """Explain how programs that a framework compiles call a declared function.
+
+    Parameters
+    ----------
+    function : callable
+        A declared function, in Rust or Python.
+    framework : str
+        The framework that compiles the programs, such as "jax", which is imported.
+
+    Raises
+    ------
+    TypeError
+        If the function is not declared.
+
+    Examples
+    --------
+    >>> import arraybridge
+    >>> plan = arraybridge.explain_program(arraybridge.numpy(lambda image: image), "torch")
+    >>> plan.is_native, plan.why
+    (False, 'it is not written in Rust')
+    """
+    known = _known(function) if _is_declared(function) else None
+    if known is None:
+        raise TypeError(f"{function!r} is not declared")
+    code = known[1]
+    why = _reason(function, code, framework)
+    name = getattr(code, "__qualname__", type(code).__qualname__)
+    return ProgramPlan(name, framework, why is None, why)
+
+
+def _reason(declared: Any, code: Any, framework: str) -> str | None:
+    is_native = getattr(code, "_is_native", None)
+    if is_native is None:
+        return "it is not written in Rust"
+    if not is_native:
+        return _without_rule(code, getattr(declared, "_writes", None) or ())
+    if framework not in OWN:
+        return f"{framework} compiles no programs"
+    try:
+        found: str | None = library(framework).no_operator(code)
+    except ImportError as error:
+        return str(error)
+    return found
+
+
+_NUMBERS = {"bool", "int", "float", "None"}
+
+
+def _without_rule(code: Any, writes: Any) -> str:
+    for name, parameter in inspect.signature(code).parameters.items():
+        kind = str(parameter.annotation)
+        if name in writes:
+            return f"it writes to {name!r}"
+        if kind.startswith("Array["):
+            if "|" in kind.partition(",")[0]:
+                return f"{name!r} takes arrays of several dtypes"
+        elif not {part.strip() for part in kind.split("|")} <= _NUMBERS:
+            return f"{name!r} is {kind}, which needs Python"
+    return "it has no rule for the shapes of its results, such as result = image"

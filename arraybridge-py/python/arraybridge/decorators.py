@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, final
 
-from . import _core, compat
+from . import _core, _tables, compat
 from ._core import Declared
 from ._declared import options as _options
 
@@ -39,9 +39,9 @@ function : callable, optional
 Returns
 -------
 function or Declared
-    A Python function for a Python function, a Declared for any other callable. It is called like
-    the function, and has the additional keywords `dtype_conversion` and `slice_by_slice`. With
-    `tiles`, or slice by slice, it also has `out`: an array, also one of zarr or h5py, that the
+    A Python function for a Python function, a Declared for any other callable. It shows the
+    signature of the function. Calls also take the keywords `dtype_conversion` and `slice_by_slice`.
+    With `tiles`, or slice by slice, they take `out`: an array, also one of zarr or h5py, that the
     first array of the result is written to part by part, in its dtype. It is returned in the place
     of that array.
 
@@ -88,6 +88,12 @@ array([2., 4.], dtype=float32)
         if function is None:
             return Decorator(self._framework, options)
         return _core._declare(function, self._framework, options, is_public=True)
+
+    def __getattr__(self, name: str) -> Any:
+        # The class has another signature.
+        if name == "__signature__":
+            return _options.signature()
+        raise AttributeError(f"'Decorator' object has no attribute {name!r}")
 
     def __repr__(self) -> str:
         return f"<decorator arraybridge.{self._framework}>"
@@ -136,12 +142,21 @@ def memory_types(
     return Decorator(input_type, {**given, **options})
 
 
-_OF_THE_TABLES = {each["name"]: Decorator(each["name"]) for each in _core.frameworks()}
+__all__ = ["Declared", "Decorator", "memory_types", *_tables.BUILT]
 
-__all__ = ["Declared", "Decorator", "memory_types", *_OF_THE_TABLES]
 
-globals().update(_OF_THE_TABLES)
+def _add(framework: Mapping[str, Any]) -> None:
+    name = framework["name"]
+    globals().setdefault(name, Decorator(name))
+
+
+_tables.each(_add)
 
 
 def __getattr__(name: str) -> Any:
+    # Tables of installed packages are read when they are needed.
+    for framework in () if name.startswith("_") else _core.frameworks():
+        if framework["name"] == name:
+            _add(framework)
+            return globals()[name]
     return compat.find(__name__, name)

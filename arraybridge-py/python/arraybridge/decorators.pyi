@@ -1,9 +1,10 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType
-from typing import Any, Concatenate, Final, Generic, Literal, Protocol, final, overload
+from typing import Any, Concatenate, Final, Generic, Literal, Protocol, TypedDict, final, overload
 
-from typing_extensions import ParamSpec, TypeVar
+from typing_extensions import ParamSpec, TypeVar, Unpack
 
+from .dtype_scaling import DtypeConversion
 from .types import MemoryType
 
 __all__ = [
@@ -50,7 +51,7 @@ class Declared(Generic[_P, _R]):
 
     At run time, a declared Python function is a Python function with these attributes.
 
-    It takes two more keywords than the original function. ``dtype_conversion`` is the dtype of this
+    It takes two more keywords than its signature shows. ``dtype_conversion`` is the dtype of this
     call's result. ``slice_by_slice`` calls the original function with each slice of the first array
     and stacks the results. With ``tiles``, or slice by slice, ``out`` is an array that the results
     are written to part by part.
@@ -91,6 +92,92 @@ class Declared(Generic[_P, _R]):
     def __get__(self, instance: Any, owner: Any = None, /) -> Declared[..., _R]: ...
     def __reduce__(self) -> Any: ...
 
+# The dtypes of frameworks are objects, and `Any` would take a misspelt name.
+class _DtypeObject(Protocol):
+    @property
+    def itemsize(self) -> int: ...
+
+class _TensorFlowDtype(Protocol):
+    @property
+    def as_numpy_dtype(self) -> Any: ...
+
+class _Config(Protocol):
+    @property
+    def default_dtype_conversion(self) -> Any: ...
+
+_Conversion = (
+    Literal[
+        "default",
+        "preserve",
+        "native",
+        "bool",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "float16",
+        "bfloat16",
+        "float32",
+        "float64",
+        "complex64",
+        "complex128",
+        "float8_e3m4",
+        "float8_e4m3",
+        "float8_e4m3b11fnuz",
+        "float8_e4m3fn",
+        "float8_e4m3fnuz",
+        "float8_e5m2",
+        "float8_e5m2fnuz",
+        "float8_e8m0fnu",
+    ]  # fmt: skip
+    | DtypeConversion
+    | type[Any]
+    | _DtypeObject
+    | _TensorFlowDtype
+    | _Config
+)
+
+# The options of declarations but those of `memory_types`.
+class _Settings(TypedDict, total=False):
+    input_dtype: Any
+    arrays: str | Iterable[str] | None
+    lead: str | None
+    writes: str | Iterable[str] | None
+    sliced: str | Iterable[str] | None
+    device: Any
+    gpu_id: int | None
+    copy: bool | None
+    dtype_conversion: _Conversion | None
+    scaling: Literal["clamp", "unit", "stretch"] | None
+    range: tuple[int, int] | None
+    narrow: Literal["warn", "error"] | None
+    oom_recovery: bool | None
+    on_oom: _Rung | Iterable[_Rung] | None
+    clear_cuda_cache: bool | None
+    split_axis: int | None
+    join: _Join | tuple[_Join, ...] | None
+    host: Callable[..., Any] | None
+    differentiable: bool | None
+    slice_by_slice: bool | None
+    slice_by_slice_default: bool | None
+    dtype_config_default: Any
+    slice_axes: Sequence[int | str] | None
+    tiles: Sequence[int | None] | Literal["chunks"] | None
+    halo: int | Sequence[int] | None
+    pad: Literal["reflect", "edge", "constant"] | None
+    workers: int | None
+    writable: bool | None
+    keep: bool | Literal["strict"] | None
+
+class _AllOptions(_Settings, total=False):
+    input_type: _FrameworkName | None
+    output_type: _Output | None
+    contract: Any
+
 @final
 class Decorator:
     __name__: str
@@ -100,49 +187,14 @@ class Decorator:
     ) -> None: ...
     @overload
     def __call__(
-        self, function: Callable[_P, Any], /, *, output_type: _Output, **options: Any
+        self, function: Callable[_P, Any], /, *, output_type: _Output, **options: Unpack[_Settings]
     ) -> Declared[_P, Any]: ...
     @overload
-    def __call__(self, function: Callable[_P, _R], /, **options: Any) -> Declared[_P, _R]: ...
-    @overload
     def __call__(
-        self,
-        function: None = None,
-        /,
-        *,
-        input_type: _FrameworkName | None = None,
-        output_type: _Output | None = None,
-        input_dtype: Any = None,
-        arrays: str | Iterable[str] | None = None,
-        lead: str | None = None,
-        writes: str | Iterable[str] | None = None,
-        sliced: str | Iterable[str] | None = None,
-        device: Any = None,
-        gpu_id: int | None = None,
-        copy: bool | None = None,
-        dtype_conversion: Any = None,
-        scaling: Literal["clamp", "unit", "stretch"] | None = None,
-        range: tuple[int, int] | None = None,
-        narrow: Literal["warn", "error"] | None = None,
-        oom_recovery: bool | None = None,
-        on_oom: _Rung | Iterable[_Rung] | None = None,
-        clear_cuda_cache: bool | None = None,
-        split_axis: int | None = None,
-        join: _Join | tuple[_Join, ...] | None = None,
-        host: Callable[..., Any] | None = None,
-        contract: Any = None,
-        differentiable: bool | None = None,
-        slice_by_slice: bool | None = None,
-        slice_by_slice_default: bool | None = None,
-        dtype_config_default: Any = None,
-        slice_axes: Sequence[int | str] | None = None,
-        tiles: Sequence[int | None] | Literal["chunks"] | None = None,
-        halo: int | Sequence[int] | None = None,
-        pad: Literal["reflect", "edge", "constant"] | None = None,
-        workers: int | None = None,
-        writable: bool | None = None,
-        keep: bool | Literal["strict"] | None = None,
-    ) -> _Options: ...
+        self, function: Callable[_P, _R], /, **options: Unpack[_Settings]
+    ) -> Declared[_P, _R]: ...
+    @overload
+    def __call__(self, function: None = None, /, **options: Unpack[_AllOptions]) -> _Options: ...
     def __reduce__(self) -> Any: ...
 
 # A decorator with options, which may change what the function returns.
@@ -153,7 +205,7 @@ def memory_types(
     input_type: _FrameworkName,
     output_type: _Output,
     contract: Any = None,
-    **options: Any,
+    **options: Unpack[_Settings],
 ) -> _Options: ...
 
 # tables

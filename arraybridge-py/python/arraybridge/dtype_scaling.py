@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import partial
 from typing import Any, Final
 
 import numpy
 
-from ._core import frameworks, stretch  # type: ignore[import-not-found]
+from ._core import stretch  # type: ignore[import-not-found]
+from ._tables import each
 
 __all__ = ["SCALING_FUNCTIONS", "DtypeConversion"]
 
@@ -46,9 +47,7 @@ class DtypeConversion(Enum):
         return getattr(numpy, self.value, None)
 
 
-SCALING_FUNCTIONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
-    framework["name"]: partial(stretch, memory_type=framework["name"]) for framework in frameworks()
-}
+SCALING_FUNCTIONS: Final[dict[str, Callable[[Any, Any], Any]]] = {}
 """A function for each framework that stretches floats to the range of an integer dtype.
 
 The keys are names of frameworks. A function takes an array and a dtype, and returns an array of
@@ -62,3 +61,11 @@ one, the array is only cast.
 >>> stretch(numpy.array([0.0, 0.5, 2.0]), "uint8")
 array([  0,  64, 255], dtype=uint8)
 """
+
+
+def _add(framework: Mapping[str, Any]) -> None:
+    name = framework["name"]
+    SCALING_FUNCTIONS[name] = partial(stretch, memory_type=name)
+
+
+each(_add)

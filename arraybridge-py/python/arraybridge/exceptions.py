@@ -9,8 +9,8 @@ from __future__ import annotations
 __all__ = [
     "AliasedArgumentError", "ClippedValuesWarning", "CopyRequiredError", "DeviceMemoryError",
     "DeviceUnavailableError", "FractionsLostWarning", "FrameworkNotInstalledError",
-    "FrameworkTableError", "GradientDetachedWarning", "InvalidDeviceError", "LabelOrderWarning",
-    "MemoryConversionError", "MetadataDroppedWarning", "NarrowedDtypeWarning",
+    "FrameworkTableError", "GradientDetachedWarning", "InvalidDeviceError", "InvalidTableError",
+    "LabelOrderWarning", "MemoryConversionError", "MetadataDroppedWarning", "NarrowedDtypeWarning",
     "NoAcceleratorWarning", "NotDifferentiableError", "OomFallbackWarning", "ResultCollapsedError",
     "RoundedIntegersWarning", "RustPanicError", "SharedImmutableMemoryWarning",
     "UnexpectedResultError", "UnknownFrameworkError", "UnsupportedArrayError",
@@ -85,6 +85,27 @@ class FrameworkTableError(MemoryConversionError):
 
     A trial with a small array precedes the first conversion by each route and dtype.
     """
+
+
+class InvalidTableError(ValueError):
+    """A table of a framework has mistakes.
+
+    ``mistakes`` lists them, each with its file, line and column, and with what to write instead.
+
+    >>> import arraybridge
+    >>> try:
+    ...     arraybridge.load_table(text="[mine]")
+    ... except arraybridge.InvalidTableError as error:
+    ...     print(error.mistakes[0])
+    <text>:1:2: [mine] has no `classes`; add classes = ["mine.SomeArray"]
+    """
+
+    def __init__(self, mistakes: list[str]) -> None:
+        super().__init__(mistakes)
+        self.mistakes = mistakes
+
+    def __str__(self) -> str:
+        return "\n".join(self.mistakes)
 
 
 class UnknownFrameworkError(MemoryConversionError, ValueError):

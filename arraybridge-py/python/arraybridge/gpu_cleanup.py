@@ -5,11 +5,17 @@ Each framework has a function ``cleanup_<framework>_gpu(device_id=None)``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from ._core import cleanup_all_gpu_frameworks, cleanup_framework, frameworks
+from ._core import cleanup_all_gpu_frameworks, cleanup_framework
+from ._tables import BUILT, each
 
-__all__ = ["MEMORY_TYPE_CLEANUP_REGISTRY", "cleanup_all_gpu_frameworks"]
+__all__ = [
+    "MEMORY_TYPE_CLEANUP_REGISTRY",
+    "cleanup_all_gpu_frameworks",
+    *(f"cleanup_{framework}_gpu" for framework in BUILT),
+]
 
 
 def _cleanup(framework: str, title: str) -> Callable[[int | None], dict[str, list[int]]]:
@@ -23,11 +29,13 @@ def _cleanup(framework: str, title: str) -> Callable[[int | None], dict[str, lis
     return cleanup
 
 
-MEMORY_TYPE_CLEANUP_REGISTRY: dict[str, Callable[..., dict[str, list[int]]]] = {
-    framework["name"]: _cleanup(framework["name"], framework["title"]) for framework in frameworks()
-}
+MEMORY_TYPE_CLEANUP_REGISTRY: dict[str, Callable[..., dict[str, list[int]]]] = {}
 """For each framework, a function of ``device_id=None`` that clears its caches."""
 
-for _function in MEMORY_TYPE_CLEANUP_REGISTRY.values():
-    globals()[_function.__name__] = _function
-    __all__ += [_function.__name__]
+
+def _add(framework: Mapping[str, Any]) -> None:
+    function = _cleanup(framework["name"], framework["title"])
+    MEMORY_TYPE_CLEANUP_REGISTRY[framework["name"]] = globals()[function.__name__] = function
+
+
+each(_add)

@@ -12,14 +12,15 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from ._core import _is_declared  # type: ignore[import-not-found]
+from ._core import Declared, _is_declared  # type: ignore[import-not-found]
+from ._declared.function import extended
 
 __all__ = ["stub"]
 
 # The imports of stubs, as far as they use them.
 TYPING = ("Annotated", "Any", "NamedTuple")
 
-# The keywords that a declaration adds are not annotated.
+# The keywords that a declaration adds, which no signature shows.
 ADDED = {"dtype_conversion": "Any", "slice_by_slice": "bool", "out": "Any"}
 
 # The signature of functions in C that do not provide one.
@@ -42,10 +43,10 @@ def stub(module: ModuleType) -> str:
     ... def brighter(image, by: float = 1.0):
     ...     return image + by
     >>> module.brighter = brighter
-    >>> print(*stub(module).splitlines()[2:5], sep="\\n")
+    >>> print(*stub(module).splitlines()[2:], sep="\\n")
     def brighter(
-        image: Any,
-        by: float = 1.0,
+        image: Any, by: float = 1.0, *, dtype_conversion: Any = None, slice_by_slice: bool = False
+    ) -> Any: ...
     """
     named = {name: value for name, value in vars(module).items() if not name.startswith("_")}
     texts = [_named_tuple(value) for value in named.values() if _is_named_tuple(module, value)]
@@ -53,7 +54,36 @@ def stub(module: ModuleType) -> str:
     functions = {name: named[name] for name in sorted(named) if _is_own(module, named[name])}
     texts += [_function(name, function) for name, function in functions.items()]
     names = [name for name in TYPING if any(name in text for text in texts)] or ["Any"]
-    return "\n".join([f"from typing import {', '.join(names)}", "", *texts])
+    head = f"from typing import {', '.join(names)}\n\n"
+    return _with_builtins_apart(head + "\n".join(texts))
+
+
+def _with_builtins_apart(text: str) -> str:
+    """Write ``builtins.bytes`` for the type where a function or method is called ``bytes`` too.
+
+    A name of a class hides a name of the module, which hides a built-in one:
+    https://typing.python.org/en/latest/guides/writing_stubs.html
+    """
+    tree = ast.parse(text)
+    scopes = [tree, *(node for node in tree.body if isinstance(node, ast.ClassDef))]
+    places = {(node.lineno - 1, node.col_offset) for scope in scopes for node in _hidden(scope)}
+    lines = [line.encode() for line in text.splitlines(keepends=True)]
+    for line, column in sorted(places, reverse=True):
+        lines[line] = lines[line][:column] + b"builtins." + lines[line][column:]
+    return "import builtins\n" * bool(places) + b"".join(lines).decode()
+
+
+def _hidden(scope: ast.Module | ast.ClassDef) -> list[ast.Name]:
+    """Find built-in types in the annotations of a scope, in which other things have their names."""
+    fields = (node.target for node in scope.body if isinstance(node, ast.AnnAssign))
+    others = {node.id for node in fields if isinstance(node, ast.Name)}
+    others |= {node.name for node in scope.body if isinstance(node, ast.FunctionDef)}
+    names = (node for node in ast.walk(scope) if isinstance(node, ast.Name))
+    return [
+        node
+        for node in names
+        if node.id in others and isinstance(node.ctx, ast.Load) and hasattr(builtins, node.id)
+    ]
 
 
 def _is_own(module: ModuleType, value: object) -> bool:
@@ -142,6 +172,10 @@ def _function(name: str, function: Callable[..., Any]) -> str:
         signature = inspect.signature(function)
     except ValueError:
         signature = UNKNOWN
+    if _is_declared(function):
+        made: Any = function
+        owner = made if isinstance(made, Declared) else made.__closure__[0].cell_contents
+        signature = extended(signature, owner._added, ADDED)
     shown = _parameters(signature)
     returned = _annotation(signature.return_annotation)
     if type(getattr(function, "__wrapped__", None)).__name__ == "RustFunction":
@@ -196,7 +230,7 @@ def _parameter(name: str, parameter: inspect.Parameter | None) -> str:
     if parameter is None:
         return name
     is_annotated = parameter.annotation is not inspect.Parameter.empty
-    annotation = _annotation(parameter.annotation) if is_annotated else ADDED.get(name, "Any")
+    annotation = _annotation(parameter.annotation) if is_annotated else "Any"
     if parameter.default is inspect.Parameter.empty:
         return f"{name}: {annotation}"
     return f"{name}: {annotation} = {_default(parameter.default)}"
@@ -206,7 +240,12 @@ def _annotation(annotation: object) -> str:
     if annotation is inspect.Parameter.empty:
         return "Any"
     annotation = getattr(annotation, "__forward_arg__", annotation)
-    return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    try:
+        ast.parse(text)
+    except SyntaxError:  # that of an object that is no type, or a text that is no Python
+        return "Any"
+    return text
 
 
 def _default(value: object) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from . import _core  # type: ignore[attr-defined]
 from ._core import convert, explain  # type: ignore[import-not-found]
-from .exceptions import MemoryConversionError, UnsupportedArrayError
+from .exceptions import MemoryConversionError, UnsupportedDtypeError
 
 if TYPE_CHECKING:
     from . import Record
@@ -38,6 +38,7 @@ def convert_tree(
     dtype: Any = None,
     is_leaf: Callable[[Any], Any] | None = None,
     keep: bool | str | None = None,
+    narrow: str | None = None,
     namespace: str = "",
 ) -> Any:
     """Convert the arrays in nested containers to arrays of `target`.
@@ -54,6 +55,10 @@ def convert_tree(
         What holds the arrays, up to 64 levels deep. An array is a tree too.
     target, device, copy, dtype, keep
         As in `convert`, for each array.
+    narrow : {"warn", "error"}, optional
+        What becomes of an array whose dtype `target` lacks: the nearest dtype, with a
+        NarrowedDtypeWarning, or an error, which is the default. A value that does not fit is an
+        error.
     is_leaf : callable, optional
         A function of a container, or of anything else in the tree. If it returns True, arraybridge
         does not look into the object. It is converted only if it is an array.
@@ -82,27 +87,32 @@ def convert_tree(
     (dtype('float16'), 'relu')
     """
     asked = _given(device=device, copy=copy, dtype=dtype, keep=keep)
-    made = partial(convert, **asked) if asked else convert
-    # The results by the addresses of the arrays, which the walk keeps alive.
-    done: dict[int, Any] = {}
+    made = _asked("convert_tree", convert, asked, narrow)
     walk = _Walk("convert_tree", is_leaf, namespace)
 
-    def converted(leaf: Any, likeness: str) -> Any:
-        address = id(leaf)
-        if address in done:
-            return done[address]
-        try:
-            result = done[address] = made(leaf, target)
-        except MemoryConversionError as error:
-            # What is in a buffer need not be numbers.
-            if likeness != "buffer" or not isinstance(error, UnsupportedArrayError):
-                raise walk.at_leaf(error) from None
-            result = done[address] = leaf
-        return result
+    def mapped() -> tuple[Any, int]:
+        if is_leaf is None:
+            found = _core._mapped(tree, made, target, walk.at_place)
+            if found is not None:
+                return found
+        # The results by the addresses of the arrays, which the walk keeps alive.
+        done: dict[int, Any] = {}
 
-    result, records, start = _core._gathered(lambda: walk.mapped(tree, converted))
+        def converted(leaf: Any) -> Any:
+            address = id(leaf)
+            if address in done:
+                return done[address]
+            try:
+                result = done[address] = made(leaf, target)
+            except MemoryConversionError as error:
+                raise walk.at_leaf(error) from None
+            return result
+
+        return walk.mapped(tree, converted), len(done)
+
+    (result, number), records, start = _core._gathered(mapped)
     if records and start is not None:
-        _core._push(_summary(records, len(done)), start)
+        _core._push(_summary(records, number), start)
     return result
 
 
@@ -115,6 +125,7 @@ def explain_tree(
     dtype: Any = None,
     is_leaf: Callable[[Any], Any] | None = None,
     keep: bool | str | None = None,
+    narrow: str | None = None,
     namespace: str = "",
 ) -> TreePlan:
     """Explain what `convert_tree` would do with the same arguments, without doing it.
@@ -137,20 +148,20 @@ def explain_tree(
     (24, 'copy=True asks for fresh memory')
     """
     asked = _given(device=device, copy=copy, dtype=dtype, keep=keep)
+    made = _asked("explain_tree", explain, asked, narrow)
     leaves: dict[str, Record] = {}
     walk = _Walk("explain_tree", is_leaf, namespace)
     seen: dict[int, Any] = {}
 
-    def explained(leaf: Any, likeness: str) -> Any:
+    def explained(leaf: Any) -> Any:
         if id(leaf) not in seen:
             seen[id(leaf)] = leaf
             try:
-                record = leaves[walk.place()] = explain(leaf, target, **asked)
+                record = leaves[walk.place()] = made(leaf, target)
                 if record.route != "keep":
                     seen[id(leaf)] = _CHANGED
             except MemoryConversionError as error:
-                if likeness != "buffer" or not isinstance(error, UnsupportedArrayError):
-                    raise walk.at_leaf(error) from None
+                raise walk.at_leaf(error) from None
         return seen[id(leaf)]
 
     walk.mapped(tree, explained)
@@ -160,6 +171,31 @@ def explain_tree(
 def _given(**options: Any) -> dict[str, Any]:
     """The options that are not left out: each costs time in each call."""
     return {name: value for name, value in options.items() if value is not None}
+
+
+def _asked(
+    function: str, ask: Callable[..., Any], asked: dict[str, Any], narrow: str | None
+) -> Callable[[Any, Any], Any]:
+    """A conversion of a leaf, or its explanation, which may give it the nearest dtype."""
+    if narrow not in (None, "warn", "error"):
+        raise ValueError(f'{function}(): unknown narrow {narrow!r}; use "warn" or "error"')
+    made = partial(ask, **asked) if asked else ask
+    if narrow != "warn" or "dtype" in asked:
+        return made
+    options = {name: value for name, value in asked.items() if name != "keep"}
+    is_explained = ask is explain
+
+    def narrowed(leaf: Any, target: Any) -> Any:
+        try:
+            return made(leaf, target)
+        except UnsupportedDtypeError:
+            if _core._likeness(leaf) != "array":
+                raise
+            return _core._narrowed(
+                leaf, target, function=function, is_explained=is_explained, **options
+            )
+
+    return narrowed
 
 
 @final
@@ -217,18 +253,18 @@ class _Walk:
         # The addresses of the containers that hold themselves.
         self.cyclic: set[int] = set()
 
-    def mapped(self, node: Any, visit: Callable[[Any, str], Any]) -> Any:
-        """Return the tree with what `visit` returns for each array and its likeness."""
+    def mapped(self, node: Any, visit: Callable[[Any], Any]) -> Any:
+        """Return the tree with what `visit` returns for each array."""
         likeness = _core._likeness(node)
-        return visit(node, likeness) if likeness == "array" else self._of(node, likeness, visit)
+        return visit(node) if likeness == "array" else self._of(node, likeness, visit)
 
-    def _of(self, node: Any, likeness: str | None, visit: Callable[[Any, str], Any]) -> Any:
+    def _of(self, node: Any, likeness: str | None, visit: Callable[[Any], Any]) -> Any:
         """Return the result of `mapped` for a node that is no array."""
         opened = None
         if self.is_leaf is None or not self.is_leaf(node):
             opened = self._opened(node, likeness)
         if opened is None:
-            return node if likeness is None else visit(node, likeness)
+            return node if likeness is None else visit(node)
         if len(self.above) == _core._DEEPEST:
             raise TypeError(f"containers are nested more than {_core._DEEPEST} levels deep")
         items, rebuild = opened
@@ -242,7 +278,7 @@ class _Walk:
             # Most items are arrays, for which another call costs a tenth of the conversion.
             likeness = likeness_of(item)
             is_array = likeness == "array"
-            made.append(visit(item, likeness) if is_array else self._of(item, likeness, visit))
+            made.append(visit(item) if is_array else self._of(item, likeness, visit))
         self.above.pop()
         self.indexes.pop()
         self.names.pop()
@@ -304,8 +340,12 @@ class _Walk:
 
     def at_leaf(self, error: MemoryConversionError) -> MemoryConversionError:
         """The error, which says where the leaf is."""
-        if error.place is None:
-            error.place = f"{self.function}(): leaf tree{self.place()}"
+        return self.at_place(error, self.place() if error.place is None else "")
+
+    def at_place(self, error: BaseException, place: str) -> Any:
+        """The error, which says that the leaf is at a place."""
+        if isinstance(error, MemoryConversionError) and error.place is None:
+            error.place = f"{self.function}(): leaf tree{place}"
             error.args = (*error.args[:4], error.place)
         return error
 

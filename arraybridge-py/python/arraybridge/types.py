@@ -8,7 +8,8 @@ from enum import StrEnum
 from typing import Any, TypeVar, Union
 
 from . import compat
-from ._core import convert_memory, frameworks
+from ._core import _frameworks, convert_memory, frameworks
+from ._tables import each
 
 __all__ = [
     "CPU_MEMORY_TYPES",
@@ -22,19 +23,8 @@ __all__ = [
 
 _Array = TypeVar("_Array")
 
+# The stub says what these are.
 ArrayLike = Union[_Array, Any]  # noqa: UP007
-"""The annotation of a parameter that takes arrays of all frameworks.
-
-``ArrayLike[torch.Tensor]`` is a ``torch.Tensor`` in the function, since the declaration converts
-the argument, and anything in its calls. Type checkers accept ``f(numpy.zeros(3))`` then.
-
->>> import numpy, arraybridge
->>> @arraybridge.numpy
-... def doubled(image: arraybridge.ArrayLike[numpy.ndarray]) -> numpy.ndarray:
-...     return image * 2
->>> doubled(numpy.ones(2))
-array([2., 2.])
-"""
 
 
 class Converter:
@@ -88,22 +78,22 @@ class _MemoryType(StrEnum):
         return compat.of_member(self.value, name)
 
     @classmethod
+    def _missing_(cls, value: object) -> Any:
+        # Tables of installed packages are read when they are needed.
+        frameworks()
+        return cls._value2member_map_.get(value)
+
+    @classmethod
     def subprocess_environment(cls, environment: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return a copy of an environment, by default of this process's, for another process."""
         return dict(os.environ if environment is None else environment)
 
 
-_TABLE = frameworks()
-
-for _framework in _TABLE:
-    _name = _framework["name"]
-    setattr(Converter, f"to_{_name}", _method(_name, _framework["title"]))
-
-_CONVERTERS = {framework["name"]: Converter(framework["name"]) for framework in _TABLE}
+_CONVERTERS: dict[str, Converter] = {}
 
 MemoryType = _MemoryType(
     "MemoryType",
-    {framework["name"].upper(): framework["name"] for framework in _TABLE},
+    {framework["name"].upper(): framework["name"] for framework in _frameworks()},
     module="arraybridge",
 )
 MemoryType.__doc__ = """The frameworks by name: ``MemoryType.TORCH == "torch"``.
@@ -113,31 +103,36 @@ MemoryType.__doc__ = """The frameworks by name: ``MemoryType.TORCH == "torch"``.
 True
 """
 
-CPU_MEMORY_TYPES = frozenset(MemoryType(f["name"]) for f in _TABLE if f["memory"] == "host")
-"""The frameworks whose arrays are in host memory only, as members of ``MemoryType``.
+CPU_MEMORY_TYPES: frozenset[Any] = frozenset()
+GPU_MEMORY_TYPES: frozenset[Any] = frozenset()
+SUPPORTED_MEMORY_TYPES: frozenset[Any] = frozenset()
 
->>> import arraybridge
->>> "numpy" in arraybridge.CPU_MEMORY_TYPES, "torch" in arraybridge.CPU_MEMORY_TYPES
-(True, False)
-"""
 
-SUPPORTED_MEMORY_TYPES = frozenset(MemoryType)
-"""All frameworks that the package was built with, as members of ``MemoryType``.
+def _add(framework: Mapping[str, Any]) -> None:
+    name = framework["name"]
+    setattr(Converter, f"to_{name}", _method(name, framework["title"]))
+    _CONVERTERS[name] = Converter(name)
+    if name not in MemoryType._value2member_map_:
+        _add_member(name)
+    global CPU_MEMORY_TYPES, GPU_MEMORY_TYPES, SUPPORTED_MEMORY_TYPES
+    if framework["memory"] == "host":
+        CPU_MEMORY_TYPES |= {MemoryType(name)}
+    else:
+        GPU_MEMORY_TYPES |= {MemoryType(name)}
+    SUPPORTED_MEMORY_TYPES = CPU_MEMORY_TYPES | GPU_MEMORY_TYPES
 
->>> import arraybridge
->>> arraybridge.SUPPORTED_MEMORY_TYPES == {*arraybridge.MemoryType}
-True
-"""
 
-GPU_MEMORY_TYPES = SUPPORTED_MEMORY_TYPES - CPU_MEMORY_TYPES
-"""The frameworks whose arrays can be on an accelerator, as members of ``MemoryType``.
+def _add_member(value: str) -> None:
+    """Give ``MemoryType`` another member, as the class statement does."""
+    member = str.__new__(MemoryType, value)
+    member._name_, member._value_ = value.upper(), value
+    member._sort_order_ = len(MemoryType)
+    type.__setattr__(MemoryType, member.name, member)
+    MemoryType._member_map_[member.name] = MemoryType._value2member_map_[value] = member
+    MemoryType._member_names_.append(member.name)
 
-The set depends on the frameworks, not on the machine: it is the same without a GPU.
 
->>> import arraybridge
->>> "numpy" in arraybridge.GPU_MEMORY_TYPES, "torch" in arraybridge.GPU_MEMORY_TYPES
-(False, True)
-"""
+each(_add)
 
 
 def __getattr__(name: str) -> Any:

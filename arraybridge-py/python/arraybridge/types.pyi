@@ -77,7 +77,7 @@ The set depends on the frameworks, not on the machine: it is the same without a 
 (False, True)
 """
 SUPPORTED_MEMORY_TYPES: Final[frozenset[MemoryType]]
-"""All frameworks that the package was built with, as members of ``MemoryType``.
+"""All frameworks that are known, as members of ``MemoryType``.
 
 >>> import arraybridge
 >>> arraybridge.SUPPORTED_MEMORY_TYPES == {*arraybridge.MemoryType}

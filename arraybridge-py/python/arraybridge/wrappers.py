@@ -7,15 +7,19 @@ imported.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import importlib
+import itertools
 import sys
 import warnings
 from collections.abc import Callable
+from inspect import isdatadescriptor
 from types import FrameType
 from typing import Any, NamedTuple, final
 from weakref import WeakKeyDictionary
 
-from . import _core  # type: ignore[attr-defined]
+from . import _core, _tables  # type: ignore[attr-defined]
 from .exceptions import LabelOrderWarning, MetadataDroppedWarning, UnsupportedArrayError
 
 __all__ = ["WrappedCall", "register_wrapper"]
@@ -35,6 +39,7 @@ class _Wrapper(NamedTuple):
 _registered: dict[type | str, _Wrapper] = {}
 _found: WeakKeyDictionary[type, _Wrapper | None] = WeakKeyDictionary()
 _KEEP = {None: None, True: "always", False: "never", "strict": "strict"}
+_AS_GIVEN = {name: keep for keep, name in _KEEP.items()}
 
 
 def register_wrapper(
@@ -143,6 +148,12 @@ class WrappedCall:
         """``"always"`` and ``"strict"`` say that it may be called for each block of an array."""
         self.dtype: str = about["dtype"]
         """The dtype policy of the call: ``"native"``, or the name of a dtype, for example."""
+        self.scaling: str | None = about.get("scaling")
+        """How floats become integers: ``"clamp"``, ``"unit"`` or ``"stretch"``."""
+        self.dims: tuple[Any, ...] = about.get("dims", ())
+        """The names of the axes, where the array was in an object that has them."""
+        self.names: list[str | None] = about.get("names", [])
+        """The parameters that the positional arguments are passed for."""
 
     def __call__(self, array: Any, *others: Any) -> Any:
         """Call the function with an array, and with others where ``without`` left arguments out."""
@@ -151,18 +162,25 @@ class WrappedCall:
         kwargs = {name: replaced.get(id(arg), arg) for name, arg in self.kwargs.items()}
         return self.function(*args, **kwargs)
 
-    def without(self, cls: type) -> tuple[WrappedCall, list[Any]]:
-        """Return the call without its other arguments of a class, and these, for ``others``."""
+    def without(
+        self, cls: type, also: Callable[[str | None, Any], bool] | None = None
+    ) -> tuple[WrappedCall, list[Any]]:
+        """Return the call without its other arguments of a class, and these, for ``others``.
+
+        `also` says of the name and the value of any other argument whether it is one of them.
+        """
         given: list[Any] = []
 
-        def place(arg: Any) -> Any:
-            if not isinstance(arg, cls):
+        def place(name: str | None, arg: Any) -> Any:
+            is_taken = isinstance(arg, cls) or (also is not None and also(name, arg))
+            if isinstance(arg, _Place) or not is_taken:
                 return arg
             given.append(arg)
             return _place(len(given))
 
-        args = tuple(map(place, self.args))
-        kwargs = {name: place(arg) for name, arg in self.kwargs.items()}
+        names = itertools.chain(self.names, itertools.repeat(None))
+        args = tuple(map(place, names, self.args))
+        kwargs = {name: place(name, arg) for name, arg in self.kwargs.items()}
         call = WrappedCall(self.function, args, kwargs, vars(self))
         return call, given
 
@@ -249,25 +267,26 @@ def _is_parted(data: Any) -> bool:
     """Return whether a function is called for an object part by part."""
     wrapper = _find(type(data))
     return wrapper is not None and (
-        wrapper.apply is not None or _has_parts(_array_in(wrapper, data))
+        wrapper.apply is not None or _is_registered(type(_array_in(wrapper, data)))
     )
-
-
-def _has_parts(array: Any) -> bool:
-    """Return whether an array inside an object is itself an object that is taken apart."""
-    inner = None if array is None else _find(type(array))
-    return inner is not None and inner.apply is not None
 
 
 def _in_parts(
     data: Any, call: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
     """The result of a call of a declared function for an object that is taken apart."""
-    function, name, options, dtype, keep = call
-    about = {"name": name, "options": options, "keep": keep, "dtype": dtype}
+    function, name, options, (dtype, scaling), keep, names = call
+    about = {"name": name, "options": options, "keep": keep, "names": names}
+    about |= {"dtype": dtype, "scaling": scaling}
     args = tuple(_PLACE if arg is data else arg for arg in args)
     kwargs = {key: _PLACE if arg is data else arg for key, arg in kwargs.items()}
     return _applied(data, WrappedCall(function, args, kwargs, about))
+
+
+def _refuse_steps(data: Any, name: str) -> None:
+    """Refuse a coroutine or a generator that would be called for each part of an object."""
+    why = "a coroutine or a generator gives arrays alone; call it for each array, without its unit"
+    raise UnsupportedArrayError(_name(data), "an array", "apply", why, f"{name}()")
 
 
 def _applied(data: Any, call: WrappedCall) -> Any:
@@ -275,7 +294,9 @@ def _applied(data: Any, call: WrappedCall) -> Any:
     assert wrapper is not None
     if wrapper.apply is not None:
         return wrapper.apply(data, call)
-    result = call(_array_in(wrapper, data))
+    array, call.dims = _array_in(wrapper, data), getattr(data, "dims", ())
+    inner = _find(type(array))
+    result = call(array) if inner is None or inner.apply is None else inner.apply(array, call)
     return _rewrapped(data, result, call.name, call.keep, call.kwargs.get("out"))
 
 
@@ -290,7 +311,11 @@ def _rewrapped(data: Any, result: Any, name: str, keep: str | None, out: Any = N
     reasons: list[tuple[str, Any]] = []
 
     def put(value: Any) -> Any:
-        if value is out or _core._likeness(value) is None or _find(type(value)) is wrapper:
+        if value is out or _core._likeness(value) is None:
+            return value
+        own = _find(type(value))
+        # What the function labelled, or made a table of, stays what it is. A unit goes with labels.
+        if own is wrapper or own and own is not _find(type(_array_in(wrapper, data))):
             return value
         try:
             return wrapper.rewrap(data, value)
@@ -306,6 +331,45 @@ def _rewrapped(data: Any, result: Any, name: str, keep: str | None, out: Any = N
     if reasons:
         _dropped(data, reasons[0][0], name, keep, reasons[0][1])
     return made
+
+
+def _has_same_attributes(one: Any, other: Any) -> bool:
+    """Return whether two arrays are of one class and have the same attributes."""
+    ours, theirs = (getattr(each, "__dict__", {}) for each in (one, other))
+    return (
+        type(one) is type(other)
+        and ours.keys() == theirs.keys()
+        and all(_is_same(value, theirs[name]) for name, value in ours.items())
+    )
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    if one is other:
+        return True
+    try:
+        same = one == other
+        return type(one) is type(other) and bool(getattr(same, "all", lambda: same)())
+    except Exception:  # an object that cannot be compared is another one
+        return False
+
+
+def _of_class(first: Any, made: Any, is_common: bool) -> Any:
+    """What was made of arrays like `first`, with the class and the attributes that they have."""
+    cls = type(first)
+    is_plain = type(made) in cls.__mro__[1:] and _find(cls) is None
+    if not is_plain or cls.__module__.split(".")[0] in ("numpy", "torch"):
+        return made
+    if not is_common:
+        text = f"the result is an array and no {cls.__name__}: its parts have other attributes"
+        warnings.warn(text, MetadataDroppedWarning, stacklevel=_outside())
+        return made
+    if hasattr(made, "as_subclass"):
+        new = made.as_subclass(cls)
+        vars(new).update(vars(first))
+        return new
+    new = made.view(cls)
+    new.__array_finalize__(first)
+    return new
 
 
 def _expect_same_labels(data: Any, out: Any, name: str) -> None:
@@ -414,15 +478,17 @@ def _converted(data: Any, target: Any, device: Any, copy: Any, dtype: Any, keep:
     wrapper = _find(type(data))
     if wrapper is None:
         result = _core.convert(data, target, **options)
-        if keep in ("always", "strict") and _core._likeness(data) != "array":
+        if keep in ("always", "strict"):
+            if _core._likeness(data) == "array":
+                return _with_metadata(data, result, keep)
             _dropped(data, "its class is not registered", "convert", keep, result)
         return result
     if keep in ("always", "strict") and wrapper.apply is not None:
         about = {"name": "convert", "options": {}, "keep": keep, "dtype": "native"}
         return wrapper.apply(data, WrappedCall(_kept, (_PLACE, target, options, keep), {}, about))
     array = _array_in(wrapper, data)
-    if keep in ("always", "strict") and _has_parts(array):
-        result = _core.convert(array, target, **options, keep=keep if keep == "strict" else True)
+    if keep is not None and _is_registered(type(array)):
+        result = _kept(array, target, options, keep)
     else:
         source = data if array is None else array
         result = _core._within(wrapper.name, lambda: _core.convert(source, target, **options))
@@ -433,8 +499,45 @@ def _converted(data: Any, target: Any, device: Any, copy: Any, dtype: Any, keep:
     return _rewrapped(data, result, "convert", keep)
 
 
+def _with_metadata(data: Any, result: Any, keep: str) -> Any:
+    """A converted array with what the first one carries besides its values, as its table says."""
+    source, target = _core.detect_memory_type(data), _core.detect_memory_type(result)
+    about = _tables.metadata(source)
+    if about is None:
+        found = _at_risk(data)
+        why = "its table does not say what it carries (`metadata`)"
+        if found or keep == "strict":
+            listed = f"; these attributes may be lost: {', '.join(found)}" if found else ""
+            _dropped(data, why + listed, "convert", keep, data)
+    elif about and source != target:
+        _dropped(data, f"an array of {target} has no place for it", "convert", keep, data)
+    elif about and result is not data:
+        module = importlib.import_module(about["module"])
+        carried = _core._evaluate(about["read"], module, {"data": data})
+        return _core._evaluate(about["give"], module, {"array": result, "value": carried})
+    return result
+
+
+# What says no more of an array than its values, dtype, shape and place do.
+_PLAIN = {"dtype", "shape", "ndim", "size", "nbytes", "itemsize", "strides", "device", "T", "base"}
+
+
+def _at_risk(data: Any) -> list[str]:
+    """The public attributes with plain values that an array has besides what all arrays have."""
+    names = {k for cls in type(data).__mro__ for k, v in vars(cls).items() if isdatadescriptor(v)}
+    names |= set(getattr(data, "__dict__", {}))
+    found = []
+    for name in sorted(names - _PLAIN):
+        if not name.startswith("_"):
+            with contextlib.suppress(Exception):
+                value = getattr(data, name)
+                if isinstance(value, (str, bytes, int, float, complex, tuple, list, dict)):
+                    found.append(name)
+    return found
+
+
 def _kept(data: Any, target: Any, options: dict[str, Any], keep: str) -> Any:
-    return _core.convert(data, target, **options, keep="strict" if keep == "strict" else True)
+    return _core.convert(data, target, **options, keep=_AS_GIVEN[keep])
 
 
 def _explained(data: Any, target: Any, device: Any, copy: Any, dtype: Any, keep: Any) -> Any:

@@ -4,28 +4,22 @@ use pyo3::prelude::*;
 
 use super::plan::Why;
 use super::request::Request;
-use super::ways::way_out;
-use crate::framework::detect;
 use crate::framework::device::Device;
 use crate::framework::endpoints::Endpoints;
-use crate::framework::generated::MemoryType;
 use crate::framework::loaded::Loaded;
 use crate::framework::oom;
+use crate::framework::registry;
 use crate::framework::spec::{DType, Framework, Guard, Kind};
+use crate::interpreter::classes::shown_name;
 use crate::interpreter::error::{ConversionError, Error, Failure, first_line};
-use crate::interpreter::fork;
+use crate::interpreter::{classes, fork};
 
 pub(super) fn class_name(data: &Bound<'_, PyAny>) -> String {
-    detect::qualified_name(data.get_type().as_any()).unwrap_or_default()
+    shown_name(&data.get_type())
 }
 
-/// The object belongs to no framework.
-#[cold]
-pub(super) fn not_an_array(data: &Bound<'_, PyAny>, target: &'static str) -> Error {
-    let titles = MemoryType::ALL.map(|name| name.framework().title).join(", ");
-    let class = class_name(data);
-    let way = way_out(data).unwrap_or("wrap numbers, lists and scalars in numpy.asarray(..) first");
-    let reason = format!("Unknown memory type: {class} is not an array of {titles}; {way}");
+/// An error about an object of no framework.
+fn of_object(class: String, target: &'static str, reason: String, cause: Option<PyErr>) -> Error {
     Error::Conversion(Box::new(ConversionError {
         failure: Failure::Array,
         source: class.into(),
@@ -33,8 +27,18 @@ pub(super) fn not_an_array(data: &Bound<'_, PyAny>, target: &'static str) -> Err
         method: "detect",
         reason,
         place: None,
-        cause: None,
+        cause,
     }))
+}
+
+/// The object belongs to no framework.
+#[cold]
+pub(super) fn not_an_array(data: &Bound<'_, PyAny>, target: &'static str) -> Error {
+    let titles = registry::all().map(|framework| framework.title).collect::<Vec<_>>().join(", ");
+    let class = class_name(data);
+    let way = way_out(data).unwrap_or("wrap numbers, lists and scalars in numpy.asarray(..) first");
+    let reason = format!("Unknown memory type: {class} is not an array of {titles}; {way}");
+    of_object(class, target, reason, None)
 }
 
 /// The object belongs to no framework, and NumPy cannot see it as an array of numbers.
@@ -47,15 +51,24 @@ pub(super) fn not_seen(
 ) -> Error {
     let class = class_name(data);
     let reason = format!("{class} cannot be converted: {why}");
-    Error::Conversion(Box::new(ConversionError {
-        failure: Failure::Array,
-        source: class.into(),
-        target: target.name,
-        method: "detect",
-        reason,
-        place: None,
-        cause,
-    }))
+    of_object(class, target.name, reason, cause)
+}
+
+/// The error for an exception that a framework raised, with words for its first line. Out of memory and interrupts stay
+/// as they are.
+#[cold]
+pub(super) fn raised(
+    py: Python<'_>,
+    framework: &Framework,
+    (failure, method): (Failure, &'static str),
+    error: PyErr,
+    words: impl FnOnce(String) -> String,
+) -> Error {
+    if oom::passes_through(py, &error) {
+        return Error::Python(error);
+    }
+    let reason = words(first_line(py, &error));
+    framework.error(failure, method, reason).caused_by(error)
 }
 
 /// The object is an array of another framework than the caller says.
@@ -160,20 +173,13 @@ pub(super) fn export_failed(loaded: Loaded<'_>, data: &Bound<'_, PyAny>, error: 
     loaded.framework.error(Failure::Array, "export", reason).caused_by(error)
 }
 
-/// The target raised when it was handed the array. Out of memory and interrupts stay as they are.
+/// The target raised when it was handed the array.
 #[cold]
 pub(super) fn import_failed(target: Loaded<'_>, error: PyErr) -> Error {
-    let py = target.py();
-    if oom::passes_through(py, &error) {
-        return Error::Python(error);
-    }
-    let reason = format!(
-        "{} refused the array ({})",
-        target.framework.title,
-        first_line(target.py(), &error)
-    );
-    let reason = fork::with_lost_cuda(reason);
-    target.framework.error(Failure::Conversion, "import", reason).caused_by(error)
+    let Framework { title, .. } = target.framework;
+    raised(target.py(), target.framework, (Failure::Conversion, "import"), error, |line| {
+        fork::with_lost_cuda(format!("{title} refused the array ({line})"))
+    })
 }
 
 /// The same of an error that may be in our words already.
@@ -188,17 +194,13 @@ pub(super) fn in_our_words(target: Loaded<'_>, error: Error) -> Error {
 /// The source's memory could go away while it is shared.
 #[cold]
 pub(super) fn not_pinned(source: Loaded<'_>, error: PyErr) -> Error {
-    let py = source.py();
-    if oom::passes_through(py, &error) {
-        return Error::Python(error);
-    }
-    let reason = format!(
-        "the memory of this {} array could be freed while it is shared, and that cannot be \
-         prevented ({}); pass copy=True",
-        source.framework.title,
-        first_line(py, &error)
-    );
-    source.framework.error(Failure::Conversion, "export", reason).caused_by(error)
+    let Framework { title, .. } = source.framework;
+    raised(source.py(), source.framework, (Failure::Conversion, "export"), error, |line| {
+        format!(
+            "the memory of this {title} array could be freed while it is shared, and that cannot be prevented \
+             ({line}); pass copy=True"
+        )
+    })
 }
 
 /// The framework has no way in for host memory.
@@ -251,4 +253,28 @@ pub fn copy_required(target: &Framework, request: &Request, why: Why) -> Error {
 pub fn forbidden_copy(forbidden: &str, way: &str, why: Why) -> String {
     let (text, remedy) = (why.text(), why.remedy());
     format!("{forbidden}, but {text}; {way} to allow it, or {remedy}")
+}
+
+/// The ways in which users of other libraries get at an array, by the beginning of the class's
+/// qualified name.
+const WAYS: &[(&str, &str)] = &[
+    ("scipy.sparse.", "it is sparse; call toarray() first"),
+    ("sparse.", "it is sparse; call todense() first"),
+    ("cv2.UMat", "call get() first"),
+    (
+        "keras.src.backend.common.keras_tensor.",
+        "it has no values yet; call the model with an array",
+    ),
+    ("polars.lazyframe.", "it is a computation that has not run; call collect() first"),
+    ("arraybridge.compat.payloads.", "it carries an array; pass its array_payload_data()"),
+    ("builtins.bytes", "wrap it in memoryview(..), which shares its memory"),
+    ("builtins.bytearray", "wrap it in memoryview(..), which shares its memory"),
+];
+
+/// The way in which a user gets at an array in an object that is not like one.
+#[cold]
+fn way_out(data: &Bound<'_, PyAny>) -> Option<&'static str> {
+    let names = classes::names_of(&data.get_type());
+    let is_of = |beginning: &str| names.iter().any(|name| name.starts_with(beginning));
+    WAYS.iter().find(|(beginning, _)| is_of(beginning)).map(|(_, way)| *way)
 }

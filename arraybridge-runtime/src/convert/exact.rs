@@ -63,7 +63,7 @@ impl OwnCast<'_> {
     }
 
     fn key(&self, has_f64: bool) -> CastKey {
-        (self.loaded.framework.memory_type as usize, self.from, self.to, self.scaling, has_f64)
+        (self.loaded.framework.memory_type.index(), self.from, self.to, self.scaling, has_f64)
     }
 
     fn remember(&self, passes: bool, has_f64: bool) {

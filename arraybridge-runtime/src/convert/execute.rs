@@ -14,7 +14,7 @@ use super::plan::{self, Access, Importer, Plan, Step, Steps, Target};
 use super::record::Description;
 use super::slot::{Input, Opened, Slot};
 use super::source::{self, Reader};
-use super::trial::{Trial, check_dtype};
+use super::trial::{Trial, check_dtype, check_shape};
 use super::trial_of_arrays::try_copy;
 use super::trials::{from_numpy, importer};
 use super::{errors, foreign, import};
@@ -424,7 +424,9 @@ impl<'py> Run<'py> {
             true => Some(self.copied(array, Whose::Target)?),
             false => None,
         };
-        let array = contiguous.as_ref().unwrap_or(array);
+        // JAX's `device_put` leaves an array of several devices a type with which nothing can be computed on one.
+        let gathered = target.gathered(array).map_err(|error| self.import_failed(error))?;
+        let array = gathered.as_ref().or(contiguous.as_ref()).unwrap_or(array);
         let made = cleanup::with_room(self.py(), to, || {
             streams::between(target, (from, to), || {
                 target.within(to, |object| {
@@ -477,6 +479,7 @@ impl<'py> Run<'py> {
             self.trial(dtype).blame(&shape, |source| from_numpy(target, source, device), error)
         })?;
         check_dtype(target, &array, dtype)?;
+        check_shape(target, &array, &shape, "from_numpy")?;
         self.arrived(array, target, self.plan.device)
     }
 
@@ -592,7 +595,7 @@ impl<'py> Run<'py> {
             None => {
                 let keywords = pyo3::types::PyDict::new(py);
                 keywords.set_item("stream", stream)?;
-                data.call_method(pyo3::intern!(py, "__dlpack__"), (), Some(&keywords))?
+                data.call_method(crate::intern!(py, "__dlpack__"), (), Some(&keywords))?
             }
         };
         if let Device::Accelerator(index) = device {
@@ -609,7 +612,7 @@ fn exporting(source: Option<Loaded<'_>>) -> Option<(Loaded<'_>, &'static Export)
 
 /// Returns whether an array on an accelerator says that it is not contiguous.
 fn is_strided(array: &Bound<'_, PyAny>) -> bool {
-    let interface = array.getattr(pyo3::intern!(array.py(), "__cuda_array_interface__"));
+    let interface = array.getattr(crate::intern!(array.py(), "__cuda_array_interface__"));
     let strides = interface.and_then(|interface| interface.get_item("strides"));
     strides.is_ok_and(|strides| !strides.is_none())
 }
@@ -662,5 +665,6 @@ pub(super) fn imported<'py>(
         trial.blame(&shape, |source| source.hand_over(import), error)
     })?;
     check_dtype(target, &array, dtype)?;
+    check_shape(target, &array, &shape, "import.op")?;
     Ok(array)
 }

@@ -1,16 +1,18 @@
 //! Objects of no framework that hand out their memory by DLPack: a [`Tensor`](crate::tensor), the
 //! tensors of a compiler, those of another library.
 
+use crate::interpreter::once::Once;
 use crate::interpreter::package;
 use dlpark::DlpackFlags;
 use dlpark::ffi::{DLDevice, DLDeviceType};
 use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyType};
+use pyo3::types::{IntoPyDict, PyDict, PyType};
 
-use super::class::class_of;
+use super::errors;
 use super::likeness::{self, Likeness, likeness};
+use super::pair::class_of;
 use super::pin::pin;
 use super::slot::Opened;
 use super::source;
@@ -19,9 +21,9 @@ use crate::dlpack::exchange::Exchange;
 use crate::framework::detect;
 use crate::framework::device::{self, Device};
 use crate::framework::generated::MemoryType;
-use crate::framework::oom;
+use crate::framework::registry;
 use crate::framework::shortcuts::{self, ShortCut};
-use crate::interpreter::error::{Error, Failure, Result, first_line};
+use crate::interpreter::error::{Error, Failure, Result, attempt};
 use arraybridge_tensor::dlpack::LEGACY_STREAM;
 use arraybridge_tensor::memory::source::Owner;
 
@@ -63,6 +65,9 @@ fn open(data: &Bound<'_, PyAny>, on_device: Option<usize>) -> Result<Opened> {
     if detect::class_of(data).is_some() {
         return source::opened(data, on_device);
     }
+    if let Some(opened) = of_package(data)? {
+        return Ok(opened);
+    }
     if let Some(array) = likeness::inside(data)? {
         return open(&array, on_device);
     }
@@ -79,15 +84,29 @@ fn open(data: &Bound<'_, PyAny>, on_device: Option<usize>) -> Result<Opened> {
     }
 }
 
+/// The memory of an array whose table only the package knows, which converts it.
+fn of_package(data: &Bound<'_, PyAny>) -> Result<Option<Opened>> {
+    if registry::known_to_package(data).is_none() {
+        return Ok(None);
+    }
+    let (py, numpy) = (data.py(), MemoryType::Numpy.name());
+    let convert = package::core(py)?.getattr("convert")?;
+    let strict = [("copy", false)].into_py_dict(py)?;
+    Ok(Some(match attempt(py, convert.call((data, numpy), Some(&strict))) {
+        Some(array) => open(&array, None)?,
+        None => Opened { private: true, ..open(&convert.call1((data, numpy))?, None)? },
+    }))
+}
+
 /// The memory of an object that NumPy makes an array of, and that does not export it by DLPack; `None` for an
 /// exporter.
 fn seen(data: &Bound<'_, PyAny>) -> Result<Option<Opened>> {
     match likeness(data) {
-        Likeness::None | Likeness::Instance => class_of(data).map(|_| None),
+        Likeness::None | Likeness::Scalar | Likeness::Instance => class_of(data).map(|_| None),
         Likeness::Exporter { is_seen: false } => Ok(None),
         Likeness::Exporter { is_seen: true } if place_and_memory(data).is_ok() => Ok(None),
         _ => {
-            let seen = likeness::see(data, MemoryType::Numpy.framework())?;
+            let seen = likeness::see(data, MemoryType::Numpy.framework(), false)?;
             let opened = seen.opened()?;
             Ok(Some(Opened { private: opened.private || seen.made, ..opened }))
         }
@@ -143,7 +162,7 @@ pub(super) fn in_place(
 
 fn opened(data: &Bound<'_, PyAny>, place: DLDevice, keywords: Bound<'_, PyDict>) -> Result<Opened> {
     let py = data.py();
-    let export = pyo3::intern!(py, "__dlpack__");
+    let export = crate::intern!(py, "__dlpack__");
     let failed = |error| export_failed(data, error);
     let older = keywords.copy()?;
     keywords.set_item("max_version", capsule::newest_version(py))?;
@@ -181,14 +200,10 @@ fn is_copied(owner: &Owner) -> bool {
 
 #[cold]
 fn export_failed(data: &Bound<'_, PyAny>, error: PyErr) -> Error {
-    let py = data.py();
-    if oom::passes_through(py, &error) {
-        return Error::Python(error);
-    }
-    let class = detect::qualified_name(data.get_type().as_any()).unwrap_or_default();
-    let reason = format!("{class} cannot hand out its memory ({})", first_line(py, &error));
-    let numpy = MemoryType::Numpy.framework();
-    numpy.error(Failure::Array, "export", reason).caused_by(error)
+    let (class, numpy) = (errors::class_name(data), MemoryType::Numpy.framework());
+    errors::raised(data.py(), numpy, (Failure::Array, "export"), error, |line| {
+        format!("{class} cannot hand out its memory ({line})")
+    })
 }
 
 /// The exchange table of the `arraybridge` package's tensors, for one of them.
@@ -204,6 +219,6 @@ fn exchange_of(data: &Bound<'_, PyAny>) -> Option<Exchange> {
         let table = Exchange::of_type(&class)?;
         Some((class.unbind(), table))
     };
-    let (class, table) = TABLE.get_or_init(py, find).as_ref()?;
+    let (class, table) = TABLE.once(py, find).as_ref()?;
     data.get_type().is(class).then_some(*table)
 }

@@ -1,7 +1,7 @@
 //! Facts about the objects of other libraries: computations, masks, units, data frames and files.
 
+use crate::intern;
 use crate::interpreter::package::Part;
-use pyo3::intern;
 use pyo3::prelude::*;
 
 use super::errors;
@@ -29,8 +29,14 @@ pub(super) fn described<'py>(data: &Bound<'py, PyAny>) -> Option<(DType, Vec<usi
     let py = data.py();
     let shape = data.getattr(intern!(py, "shape")).ok()?.extract().ok()?;
     let dtype = data.getattr(intern!(py, "dtype")).ok()?;
-    let empty = py.import(intern!(py, "numpy")).ok()?.call_method1("empty", (0, dtype)).ok()?;
+    let numpy = attempt(py, py.import(intern!(py, "numpy")))?;
+    let empty = attempt(py, numpy.call_method1("empty", (0, dtype)))?;
     Some((numpy_array::dtype_of(numpy_array::array(&empty)?)?, shape))
+}
+
+/// Returns whether an object is one of pint's, which may have a unit. It is no array of NumPy's.
+pub(super) fn is_of_pint(data: &Bound<'_, PyAny>) -> bool {
+    starts_with_one_of(data, &["pint."])
 }
 
 /// Refuses a computation that has not run.
@@ -111,20 +117,24 @@ pub fn expect_meaning_kept(array: &Bound<'_, PyAny>, out: &Bound<'_, PyAny>) -> 
 /// The libraries of tables.
 const TABLES: &[&str] = &["pandas.", "polars.", "pyarrow."];
 
-/// The way out for a table with columns that hold no numbers; nothing for another object.
+/// The way to the numbers of a table or a column of one; `None` for another object.
 #[cold]
-pub(super) fn without_text(data: &Bound<'_, PyAny>) -> String {
+pub(super) fn way_to_numbers(data: &Bound<'_, PyAny>) -> Option<String> {
     if !starts_with_one_of(data, TABLES) {
-        return String::new();
+        return None;
     }
-    let names = || -> PyResult<Vec<String>> {
-        let columns = Part::Columns.get(data.py())?;
-        columns.call_method1("without_numbers", (data,))?.extract()
-    };
-    match attempt(data.py(), names()) {
-        Some(names) if !names.is_empty() => format!(", without the columns {names:?}"),
-        _ => String::new(),
+    let way = || Part::Columns.get(data.py())?.call_method1("way", (data,))?.extract();
+    attempt(data.py(), way())
+}
+
+/// The array of a table that mixes bools and numbers, which NumPy would see as objects; `None` for another object.
+#[cold]
+pub(super) fn mixed_numbers<'py>(data: &Bound<'py, PyAny>) -> Result<Option<Bound<'py, PyAny>>> {
+    if !starts_with_one_of(data, TABLES) {
+        return Ok(None);
     }
+    let array = Part::Columns.get(data.py())?.call_method1("numbers", (data,))?;
+    Ok((!array.is_none()).then_some(array))
 }
 
 /// Refuses a table or a column whose integers became floats that cannot hold them, as with missing values.

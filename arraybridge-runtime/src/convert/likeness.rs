@@ -1,20 +1,21 @@
 //! Objects of no framework that are like arrays: data frames, images, buffers, and whatever has one of the
 //! protocols of arrays. This is the one place that decides it, for all who take arrays.
 
+use crate::intern;
 use pyo3::ffi;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use super::numpy::read_numpy;
 use super::slot::Opened;
-use super::{errors, libraries, wrapper};
-use crate::framework::detect;
+use super::{errors, libraries};
+use crate::framework::detect::{self, Class};
 use crate::framework::generated::MemoryType;
 use crate::framework::oom;
 use crate::framework::spec::Framework;
 use crate::interpreter::classes::{self, ClassCache};
 use crate::interpreter::error::{Error, Result, attempt, first_line};
+use crate::interpreter::package::Part;
 use crate::interpreter::stack;
 use crate::memory::numpy_array;
 
@@ -33,6 +34,8 @@ pub(super) enum Likeness {
     Lazy,
     /// It is of a registered class, whose objects have an array inside.
     Wrapper,
+    /// It is a scalar of NumPy's, and no array.
+    Scalar,
     /// Nothing by its class, but the object may have a protocol of its own.
     Instance,
 }
@@ -40,7 +43,13 @@ pub(super) enum Likeness {
 /// Returns whether an object of no framework is like an array.
 #[inline]
 pub fn is_like_array(data: &Bound<'_, PyAny>) -> bool {
-    !classes::is_builtin(data) && likeness(data) != Likeness::None
+    !classes::is_builtin(data) && !matches!(likeness(data), Likeness::None | Likeness::Scalar)
+}
+
+/// Returns whether an object is a scalar of NumPy's, which is no array.
+#[inline]
+pub fn is_scalar(data: &Bound<'_, PyAny>) -> bool {
+    !classes::is_builtin(data) && likeness(data) == Likeness::Scalar
 }
 
 /// Returns whether an object of no framework is of a registered class, whose objects have an array inside.
@@ -49,23 +58,53 @@ pub fn is_wrapper(data: &Bound<'_, PyAny>) -> bool {
     likeness(data) == Likeness::Wrapper
 }
 
-/// Returns whether an object is one of a registered class whose base is NumPy's array, as one with a unit is.
+/// Returns whether an object is of a registered class whose objects may have a unit: NumPy's array is its base, or it is
+/// one of pint's.
 #[cold]
-pub fn is_registered_numpy(data: &Bound<'_, PyAny>) -> bool {
-    detect::class_of(data)
-        .is_some_and(|class| class.framework.memory_type == MemoryType::Numpy && !class.own)
-        && wrapper::is_registered(&data.get_type())
+pub fn may_have_unit(data: &Bound<'_, PyAny>) -> bool {
+    let is_own = |class: Class| class.framework.memory_type != MemoryType::Numpy || class.own;
+    match detect::class_of(data) {
+        Some(class) => !is_own(class) && is_registered(&data.get_type()),
+        None => is_wrapper(data) && libraries::is_of_pint(data),
+    }
 }
 
 /// The name of the class of an object with an array inside, and the array; `None` for another object.
-pub(super) fn wrapped<'py>(data: &Bound<'py, PyAny>) -> Result<Option<wrapper::NameAndArray<'py>>> {
+pub(super) fn wrapped<'py>(data: &Bound<'py, PyAny>) -> Result<Option<NameAndArray<'py>>> {
     if !is_wrapper(data) {
         return Ok(None);
     }
     // What is inside may be such an object again, without end.
     stack::expect_room()?;
-    wrapper::opened(data)
+    match libraries::is_of_pint(data).then(|| libraries::meaning(data)).transpose()?.flatten() {
+        Some(meaning) => {
+            let why = format!("it is {}", meaning.replace("value", "magnitude"));
+            Err(errors::not_seen(data, MemoryType::Numpy.framework(), &why, None))
+        }
+        None => wrapped_array(data),
+    }
 }
+
+/// Returns whether the package knows how to take the objects of a class apart. Without the package nothing is known.
+#[cold]
+fn is_registered(class: &Bound<'_, PyType>) -> bool {
+    let py = class.py();
+    let ask = || Part::Wrappers.get(py)?.call_method1("_is_registered", (class,));
+    attempt(py, ask().and_then(|answer| answer.is_truthy())).unwrap_or(false)
+}
+
+/// The name of a registered class, and the array inside one of its objects, of whatever framework. `None` instead of an
+/// array where NumPy has to see the object itself.
+#[cold]
+fn wrapped_array<'py>(data: &Bound<'py, PyAny>) -> Result<Option<NameAndArray<'py>>> {
+    Ok(Part::Wrappers
+        .get(data.py())?
+        .call_method1(intern!(data.py(), "_opened"), (data,))?
+        .extract()?)
+}
+
+/// The name of a class, and the array inside one of its objects.
+type NameAndArray<'py> = (String, Option<Bound<'py, PyAny>>);
 
 /// The array inside an object; `None` for an object without one, or one that NumPy has to see itself.
 pub(super) fn inside<'py>(data: &Bound<'py, PyAny>) -> Result<Option<Bound<'py, PyAny>>> {
@@ -100,11 +139,14 @@ const KERAS_TENSOR: &str = "keras.src.backend.common.keras_tensor.KerasTensor";
 fn examine(class: &Bound<'_, PyType>, data: &Bound<'_, PyAny>) -> Likeness {
     let names = classes::names_of(class);
     let is_one_of = |list: &[&str]| names.iter().any(|name| list.contains(&name.as_str()));
-    // Numbers, placeholders without values, payloads, and whatever has rules of its own.
-    if is_one_of(&["numpy.generic", "builtins.type", KERAS_TENSOR, classes::PAYLOAD]) {
+    if is_one_of(&["numpy.generic"]) {
+        return Likeness::Scalar;
+    }
+    // Placeholders without values, payloads, and whatever has rules of its own.
+    if is_one_of(&["builtins.type", KERAS_TENSOR, classes::PAYLOAD]) {
         return Likeness::None;
     }
-    if wrapper::is_registered(class) {
+    if is_registered(class) {
         return Likeness::Wrapper;
     }
     let is_seen = classes::has_numpy_protocol(class);
@@ -175,27 +217,43 @@ impl Seen<'_> {
     }
 }
 
-/// Lets NumPy make an array of an object that is like one.
-pub(super) fn see<'py>(data: &Bound<'py, PyAny>, target: &'static Framework) -> Result<Seen<'py>> {
+/// Lets NumPy make an array of an object that is like one. `is_cast` is true if the array is then cast to a dtype that
+/// the caller names, so that the columns of a table need not have one in common.
+pub(super) fn see<'py>(
+    data: &Bound<'py, PyAny>,
+    target: &'static Framework,
+    is_cast: bool,
+) -> Result<Seen<'py>> {
     libraries::expect_computed(data, target)?;
     libraries::expect_no_mask(data, target)?;
-    let array = as_numpy(data, target)?;
-    libraries::expect_exact(data, &array, target)?;
+    let array = numpy_of(data, target, is_cast)?;
     let numpy_array = array.cast().map_err(PyErr::from)?;
     // NumPy gives a view of the same memory each time, and a copy in other memory.
     let made = numpy_array::is_unique_owner(numpy_array) || {
-        let again = as_numpy(data, target)?;
+        let again = numpy_of(data, target, is_cast)?;
         numpy_array::address(numpy_array)
             != numpy_array::address(again.cast().map_err(PyErr::from)?)
     };
+    // An object that gives its memory away has one dtype.
+    if made {
+        libraries::expect_exact(data, &array, target)?;
+    }
     Ok(Seen { array, made })
 }
 
 /// The result of `numpy.asarray` for an object, if that is an array of numbers.
-#[cold]
 pub fn as_numpy<'py>(
     data: &Bound<'py, PyAny>,
     target: &'static Framework,
+) -> Result<Bound<'py, PyAny>> {
+    numpy_of(data, target, false)
+}
+
+#[cold]
+fn numpy_of<'py>(
+    data: &Bound<'py, PyAny>,
+    target: &'static Framework,
+    is_cast: bool,
 ) -> Result<Bound<'py, PyAny>> {
     let py = data.py();
     let array = py
@@ -205,19 +263,22 @@ pub fn as_numpy<'py>(
             true => Error::Python(error),
             false => {
                 let line = first_line(py, &error);
-                let why = format!(
-                    "NumPy cannot make an array of it ({line}){}",
-                    libraries::without_text(data)
-                );
+                let way = libraries::way_to_numbers(data).map(|way| format!("; {way}"));
+                let why =
+                    format!("NumPy cannot make an array of it ({line}){}", way.unwrap_or_default());
                 errors::not_seen(data, target, &why, Some(error))
             }
         })?;
     if has_known_dtype(&array) {
         return Ok(array);
     }
+    if is_cast && let Some(array) = libraries::mixed_numbers(data)? {
+        return Ok(array);
+    }
     let dtype = array.getattr(intern!(py, "dtype"))?;
-    let way = libraries::without_text(data);
-    let why = format!("NumPy sees it as an array of dtype {dtype}; pass its numbers{way}");
+    let way = libraries::way_to_numbers(data);
+    let way = way.as_deref().unwrap_or("pass its numbers");
+    let why = format!("NumPy sees it as an array of dtype {dtype}; {way}");
     Err(errors::not_seen(data, target, &why, None))
 }
 

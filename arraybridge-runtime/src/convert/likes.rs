@@ -1,6 +1,6 @@
 //! The arrays that objects of no framework are like.
 
-use pyo3::intern;
+use crate::intern;
 use pyo3::prelude::*;
 
 use super::carry_out::convert_object;
@@ -14,7 +14,7 @@ use crate::framework::device;
 use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
 use crate::framework::spec::Framework;
-use crate::interpreter::error::Result;
+use crate::interpreter::error::{Result, attempt};
 use crate::memory::numpy_array;
 
 /// A scalar of NumPy as an array, if its dtype is known. Scalars are no arrays unless the caller says so.
@@ -22,19 +22,21 @@ use crate::memory::numpy_array;
 pub fn scalar_as_array<'py>(data: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
     let py = data.py();
     // No attribute of any other object is read.
-    if data.get_type().module().ok()? != "numpy" {
+    let module = data.get_type().module().ok()?;
+    if module != "numpy" && module != "ml_dtypes" {
         return None;
     }
-    let numpy = py.import(intern!(py, "numpy")).ok()?;
+    let numpy = attempt(py, py.import(intern!(py, "numpy")))?;
     if !data.is_instance(&numpy.getattr(intern!(py, "generic")).ok()?).ok()? {
         return None;
     }
-    let array = numpy.call_method1(intern!(py, "asarray"), (data,)).ok()?;
+    let array = attempt(py, numpy.call_method1(intern!(py, "asarray"), (data,)))?;
     has_known_dtype(&array).then_some(array)
 }
 
 /// The array that an object of no framework is like: one of NumPy's, or, for memory on a device, one of
-/// `target`. `None` if it is not like an array.
+/// `target`. `None` if it is not like an array. `is_cast` is true if the array is then cast to a dtype that the caller
+/// names.
 ///
 /// # Errors
 ///
@@ -46,15 +48,16 @@ pub fn seen_as_array<'py>(
     data: &Bound<'py, PyAny>,
     target: &'static Framework,
     copy: Option<bool>,
+    is_cast: bool,
 ) -> Result<Option<Bound<'py, PyAny>>> {
     if let Some(array) = inside(data)? {
         return match detect::class_of(&array) {
             Some(_) => expect_shared(array, target, copy).map(Some),
-            None => seen_as_array(&array, target, copy),
+            None => seen_as_array(&array, target, copy, is_cast),
         };
     }
     match likeness(data) {
-        Likeness::None | Likeness::Instance => Ok(None),
+        Likeness::None | Likeness::Scalar | Likeness::Instance => Ok(None),
         Likeness::Exporter { is_seen } => {
             let place = device::dlpack_device(data);
             // An object that does not say where it is may refuse to export.
@@ -64,7 +67,7 @@ pub fn seen_as_array<'py>(
             convert_object(data, framework, &request).map(Some)
         }
         Likeness::Lazy | Likeness::Seen | Likeness::Buffer | Likeness::Wrapper => {
-            let Seen { array, made } = see(data, target)?;
+            let Seen { array, made } = see(data, target, is_cast)?;
             if made {
                 refuse_copy(&array, target, copy)?
             }
@@ -115,7 +118,7 @@ pub fn as_array<'py>(
 ) -> Result<Bound<'py, PyAny>> {
     let seen = match detect::class_of(data) {
         Some(_) => None,
-        None => seen_as_array(data, target, None)?,
+        None => seen_as_array(data, target, None, false)?,
     };
     Ok(seen.unwrap_or_else(|| data.clone()))
 }

@@ -11,11 +11,9 @@ pub mod record;
 pub mod trace;
 
 mod request;
-mod ways;
 
 mod errors;
 
-mod class;
 mod clipped;
 mod gradient;
 mod pair;
@@ -23,7 +21,7 @@ mod slot;
 
 mod libraries;
 mod numpy;
-mod wrapper;
+mod places;
 
 mod import;
 mod likeness;
@@ -58,12 +56,14 @@ mod planned;
 
 mod doors;
 
+mod destination;
+
 mod narrow;
 
 pub use available::{dtypes, missing_dtype};
-pub use class::class_of;
 pub use clipped::counting_clipped;
 pub use commitment::Commitment;
+pub use destination::{Destination, convert_to_read, have_one_owner};
 pub use doors::{cast_in_graph, convert_to, explain};
 pub use errors::forbidden_copy;
 pub use execute::make_array;
@@ -71,12 +71,14 @@ pub use foreign::{open_any, open_on_host, open_to_hold};
 pub use gradient::{expect_no_gradient, warn_if_detached, warn_if_watched};
 pub use libraries::{can_be_masked, expect_meaning_kept, meaning};
 pub use likeness::{
-    as_numpy, forget_classes, is_buffer, is_like_array, is_registered_numpy, is_wrapper,
+    as_numpy, forget_classes, is_buffer, is_like_array, is_scalar, is_wrapper, may_have_unit,
 };
 pub use likes::{as_array, scalar_as_array, seen_as_array};
 pub use narrow::{Narrowing, convert_labelled, convert_narrowed, narrowed};
 pub use own_cast::{OwnCast, integer_range};
+pub use pair::class_of;
 pub use pin::pin;
+pub use places::Places;
 pub use planned::deliver;
 pub use prepare::explain_refusal;
 pub use request::Request;

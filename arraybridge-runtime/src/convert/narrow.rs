@@ -3,8 +3,8 @@
 use pyo3::prelude::*;
 
 use super::available::{dtypes, nearest};
-use super::class::class_of;
 use super::doors::convert_to;
+use super::pair::class_of;
 use super::plan::Route;
 use super::planned::convert_routed;
 use super::request::{Cast, Request};
@@ -13,7 +13,7 @@ use crate::framework::detect;
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::{self, Loaded};
 use crate::framework::spec::{DType, Framework};
-use crate::interpreter::error::{Result, warn};
+use crate::interpreter::error::{Result, warn_often};
 
 /// Whose arrays may be narrowed, for the warning.
 #[derive(Clone, Copy, Debug)]
@@ -24,16 +24,18 @@ pub struct Narrowing<'a> {
 
 impl Narrowing<'_> {
     /// Says that an array becomes narrower.
-    #[cold]
     pub fn warn(&self, target: Loaded<'_>, from: DType, to: DType) -> Result<()> {
         let Framework { title, .. } = target.framework;
         let hint = target.framework.hint_for(from);
-        let text = format!(
-            "{}: {title} has no {from}, so {from} arrays become {to}. Cast them on purpose, or use \
-             narrow=\"error\" to make this an error{hint}",
-            self.function
-        );
-        Ok(warn(target.py(), "NarrowedDtypeWarning", text)?)
+        let text = || {
+            format!(
+                "{}: {title} has no {from}, so {from} arrays become {to}. Cast them on purpose, or use \
+                 narrow=\"error\" to make this an error{hint}",
+                self.function
+            )
+        };
+        let key = (self.function.as_ptr() as u64) ^ (from as u64) << 56 ^ (to as u64) << 48;
+        Ok(warn_often(target.py(), "NarrowedDtypeWarning", key, text)?)
     }
 }
 

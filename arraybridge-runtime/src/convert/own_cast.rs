@@ -12,6 +12,7 @@ use super::numpy::wrap_numpy;
 use super::slot::Opened;
 use crate::framework::device::{Device, Placement};
 use crate::framework::loaded::Loaded;
+use crate::framework::shape;
 use crate::framework::spec::{ArrayOps, DType, Kind};
 use crate::interpreter::error::{Error, Result};
 use arraybridge_host::cast::Scaling;
@@ -229,6 +230,9 @@ impl<'py> Ops<'_, 'py> {
         let py = self.py();
         let wide = self.widest()?;
         let array = self.astype(array, wide)?;
+        if shape::of(&array).is_some_and(|lengths| lengths.contains(&0)) {
+            return self.saturate(&array, wide);
+        }
         let largest = if wide == DType::Float64 { f64::MAX } else { f64::from(f32::MAX) };
         let zero = PyFloat::new(py, 0.0);
         // A finite value minus itself is 0; for any other, the result is NaN.

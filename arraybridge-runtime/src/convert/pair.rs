@@ -1,11 +1,23 @@
-//! The frameworks of a conversion.
+//! The class of an array, and the frameworks of a conversion.
 
 use pyo3::prelude::*;
 
+use super::errors;
+use crate::framework::detect::{self, Class};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::{self, Loaded};
 use crate::framework::spec::Framework;
 use crate::interpreter::error::Result;
+
+/// The class of an array of any framework.
+///
+/// # Errors
+///
+/// `Error::Conversion` if the object belongs to none.
+#[inline]
+pub fn class_of(data: &Bound<'_, PyAny>) -> Result<Class> {
+    detect::class_of(data).ok_or_else(|| errors::not_an_array(data, "any framework"))
+}
 
 /// The frameworks of a conversion. That of the source need not be loaded.
 #[derive(Clone, Copy)]

@@ -3,10 +3,9 @@
 use pyo3::prelude::*;
 
 use super::carry_out::{carry_out, convert_object};
-use super::class::class_of;
 use super::likeness::wrapped;
 use super::likes::expect_shared;
-use super::pair::Pair;
+use super::pair::{Pair, class_of};
 use super::plan::Route;
 use super::prepare::{Foreign, Reads, decide, prepare};
 use super::record::{Record, within};
@@ -40,7 +39,7 @@ pub(super) fn convert_by_plan<'py>(
     if class.framework.is(target) && request.keeps_own_arrays() && !trace::is_tracing() {
         return Ok(data.clone());
     }
-    let converter = registry::converter(class.framework.memory_type, target.memory_type);
+    let converter = registry::converter(class.framework, target);
     converter.convert(data, &class, request)
 }
 

@@ -12,6 +12,7 @@ use crate::framework::device::Device;
 use crate::framework::loaded::Loaded;
 use crate::framework::shape;
 use crate::framework::spec::DType;
+use crate::interpreter::panic::memory_errors;
 use arraybridge_tensor::memory::view::{Dims, View};
 
 /// Text of a record, which is a literal unless the record comes from another process.
@@ -53,7 +54,7 @@ pub struct Record {
     pub nbytes: usize,
     /// Elements along each axis.
     pub shape: Dims<usize>,
-    /// `"host"` or `"accelerator:0"`, where the result is.
+    /// ``"host"`` or ``"accelerator:0"``, where the result is.
     #[pyo3(get)]
     pub device: Text,
     /// Nanoseconds that it took; `None` in an explanation.
@@ -275,6 +276,7 @@ impl Record {
         }
     }
 
+    #[memory_errors]
     fn __reduce__<'py>(
         &self,
         py: Python<'py>,
@@ -286,11 +288,12 @@ impl Record {
     #[getter]
     pub fn remedy(&self) -> Option<&'static str> {
         let why = self.why.as_deref()?;
-        Why::ALL.into_iter().find(|known| known.text() == why).map(Why::remedy)
+        Why::ALL.iter().find(|known| known.text() == why).map(|why| why.remedy())
     }
 
     /// Elements along each axis.
     #[getter]
+    #[memory_errors]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, self.shape.iter())
     }

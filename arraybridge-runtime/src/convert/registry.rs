@@ -1,12 +1,13 @@
-//! Every converter that was registered, as a dense table of source by target.
+//! The converters: those of this build, one of which is registered for every ordered pair, and those of loaded tables.
 
 use std::sync::OnceLock;
 
 use crate::framework::generated::MemoryType;
+use crate::framework::registry;
 use crate::framework::spec::Framework;
 
 /// Converts arrays of one framework to another. The macro registers one for every ordered pair.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Converter {
     /// The framework that the arrays come from.
     pub source: &'static Framework,
@@ -16,54 +17,47 @@ pub struct Converter {
 
 inventory::collect!(Converter);
 
-const N: usize = MemoryType::COUNT;
+const N: usize = MemoryType::COMPILED.len();
 
-type Table = [[&'static Converter; N]; N];
-
-fn build() -> Table {
-    let mut found: [[Option<&'static Converter>; N]; N] = [[None; N]; N];
-    for converter in inventory::iter::<Converter> {
-        let Converter { source, target } = converter;
-        let cell = &mut found[source.memory_type as usize][target.memory_type as usize];
+/// Looks for a hole or a duplicate.
+fn check() {
+    let mut found: [[bool; N]; N] = [[false; N]; N];
+    for Converter { source, target } in inventory::iter::<Converter> {
+        let cell = &mut found[source.memory_type.index()][target.memory_type.index()];
+        let is_second = std::mem::replace(cell, true);
         assert!(
-            cell.replace(converter).is_none(),
+            !is_second,
             "two converters from {} to {} are registered",
-            source.name,
-            target.name
+            source.name, target.name
         );
     }
-    std::array::from_fn(|source| {
-        std::array::from_fn(|target| {
-            found[source][target].unwrap_or_else(|| {
-                panic!(
-                    "no converter from {} to {} is registered: the linker dropped the crate that \
-                     holds it; refer to it with `use arraybridge_runtime as _;`",
-                    MemoryType::ALL[source].name(),
-                    MemoryType::ALL[target].name()
-                )
-            })
-        })
-    })
+    for (row, source) in found.iter().zip(MemoryType::COMPILED) {
+        for (is_there, target) in row.iter().zip(MemoryType::COMPILED) {
+            assert!(
+                is_there,
+                "no converter from {source:?} to {target:?} is registered: the linker dropped the crate that \
+                 holds it; refer to it with `use arraybridge_runtime as _;`"
+            );
+        }
+    }
 }
 
-fn table() -> &'static Table {
-    static TABLE: OnceLock<Table> = OnceLock::new();
-    TABLE.get_or_init(build)
-}
-
-/// The converter of a pair.
+/// The converter of a pair: one that is registered, or that of a table that was loaded.
 ///
 /// # Panics
 ///
 /// On first use, when the registry has a hole or a duplicate: the build is broken then.
 #[inline]
-pub fn converter(source: MemoryType, target: MemoryType) -> &'static Converter {
-    table()[source as usize][target as usize]
+pub fn converter(source: &'static Framework, target: &'static Framework) -> Converter {
+    static CHECKED: OnceLock<()> = OnceLock::new();
+    CHECKED.get_or_init(check);
+    Converter { source, target }
 }
 
 /// Every converter, by source and then by target.
-pub fn converters() -> impl Iterator<Item = &'static Converter> {
-    table().iter().flatten().copied()
+pub fn converters() -> impl Iterator<Item = Converter> {
+    let targets = |source| registry::all().map(move |target| converter(source, target));
+    registry::all().flat_map(targets)
 }
 
 #[cfg(test)]
@@ -76,8 +70,8 @@ mod tests {
         println!("{} converters are registered", pairs.len());
         assert_eq!(pairs.len(), N * N);
         assert_eq!(inventory::iter::<Converter>.into_iter().count(), N * N);
-        for (i, source) in MemoryType::ALL.iter().enumerate() {
-            for (j, target) in MemoryType::ALL.iter().enumerate() {
+        for (i, source) in MemoryType::COMPILED.iter().enumerate() {
+            for (j, target) in MemoryType::COMPILED.iter().enumerate() {
                 assert_eq!(pairs[i * N + j], (source.name(), target.name()));
             }
         }

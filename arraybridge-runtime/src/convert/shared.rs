@@ -25,7 +25,7 @@ use crate::framework::spec::{DType, Framework, Strides};
 use crate::framework::warnings;
 use crate::interpreter::error::{Error, Result};
 
-const N: usize = MemoryType::COUNT;
+const N: usize = MemoryType::CAPACITY;
 
 /// The dtypes whose plain arrays are shared, by source and target.
 static SHARED: [[AtomicU32; N]; N] = [const { [const { AtomicU32::new(0) }; N] }; N];
@@ -34,7 +34,7 @@ static SHARED: [[AtomicU32; N]; N] = [const { [const { AtomicU32::new(0) }; N] }
 static DELIVERED: [AtomicU32; N] = [const { AtomicU32::new(0) }; N];
 
 fn known(Endpoints { source, target }: Endpoints) -> &'static AtomicU32 {
-    &SHARED[source.memory_type as usize][target.memory_type as usize]
+    &SHARED[source.memory_type.index()][target.memory_type.index()]
 }
 
 /// Notes the plan for what is in a slot: an array's memory, or memory that nobody else has. Nothing was asked for, and
@@ -42,7 +42,7 @@ fn known(Endpoints { source, target }: Endpoints) -> &'static AtomicU32 {
 pub(super) fn remember(endpoints: Endpoints, input: &Input<'_, '_>, slot: &Slot, plan: &Plan) {
     let known = match input {
         Input::Memory(Some(_)) => known(endpoints),
-        Input::Memory(None) if slot.private => &DELIVERED[endpoints.target.memory_type as usize],
+        Input::Memory(None) if slot.private => &DELIVERED[endpoints.target.memory_type.index()],
         _ => return,
     };
     let dtype = slot.memory.view().dtype();
@@ -121,7 +121,7 @@ pub(super) fn deliver<'py>(
     slot: &mut Slot,
 ) -> Option<Result<Bound<'py, PyAny>>> {
     let Endpoints { source, target } = endpoints;
-    let dtypes = DELIVERED[target.memory_type as usize].load(Ordering::Relaxed);
+    let dtypes = DELIVERED[target.memory_type.index()].load(Ordering::Relaxed);
     let target = loaded::if_loaded(py, target)?;
     goes(endpoints, target, dtypes, slot).then(|| given(Pair { source, target }, slot))
 }

@@ -3,6 +3,7 @@
 //! Nothing is recorded unless a trace is open somewhere in the process; the hot path reads one
 //! counter.
 
+use crate::interpreter::once::Once;
 use crate::interpreter::package;
 use std::cell::RefCell;
 use std::ffi::c_int;
@@ -12,7 +13,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use pyo3::intern;
+use crate::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PyTuple};
@@ -61,7 +62,7 @@ static TRACES: ContextVariable = ContextVariable::new("arraybridge.trace");
 static EVERYWHERE: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
 
 fn everywhere(py: Python<'_>) -> &Bound<'_, PyDict> {
-    EVERYWHERE.get_or_init(py, || PyDict::new(py).unbind()).bind(py)
+    EVERYWHERE.once(py, || PyDict::new(py).unbind()).bind(py)
 }
 
 /// The context variable that says whether a `no_copy` block is open.
@@ -248,6 +249,10 @@ fn caller(py: Python<'_>) -> PyResult<(String, Option<u32>)> {
     let mut frame = py.import("sys")?.call_method0("_getframe")?;
     loop {
         let outer = frame.getattr(intern!(py, "f_back"))?;
+        // CPython returns None with an exception set where it finds no memory.
+        if let Some(error) = PyErr::take(py) {
+            return Err(error);
+        }
         if !function_code::is_inside(&frame)? || outer.is_none() {
             let code = frame.getattr(intern!(py, "f_code"))?;
             let file = code.getattr("co_filename")?;

@@ -230,7 +230,7 @@ impl<'py> Trial<'py> {
         let (shape, bytes) =
             (opened.source.view().shape(), cast::bytes_of(self.target.py(), &opened.source)?);
         if shape != model.shape.as_slice() {
-            return Ok(Comparison::Different(Lie::shape(&model.shape, shape)));
+            return Ok(Comparison::Different(Lie::shape("import.op", &model.shape, shape)));
         }
         Ok(match layout {
             _ if bytes == model.bytes => Comparison::Same(opened),
@@ -288,6 +288,30 @@ pub(super) fn check_dtype<'py>(
     match wrong_dtype(target, array, dtype) {
         None => Ok(()),
         Some(lie) => Err(wrong_table(target.framework, lie)),
+    }
+}
+
+/// Compares the shape of an array that a framework made, by `key` of a table that is not of this repository, with that of
+/// what went there.
+///
+/// # Errors
+///
+/// [`Failure::Table`](crate::interpreter::error::Failure::Table) if it is another one.
+#[inline]
+pub(super) fn check_shape<'py>(
+    target: Loaded<'py>,
+    array: &Bound<'py, PyAny>,
+    went: &[usize],
+    key: &'static str,
+) -> Result<()> {
+    if target.framework.is_tested {
+        return Ok(());
+    }
+    match shape::of(array) {
+        Some(came) if came[..] != *went => {
+            Err(wrong_table(target.framework, Lie::shape(key, went, &came)))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -3,6 +3,8 @@
 //! Before the first copy of a dtype by `copy`, and before the first slices, a small array is copied or sliced the
 //! same way. A dtype that the framework refuses to make is not tried.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -15,7 +17,7 @@ use crate::framework::detect;
 use crate::framework::device::Device;
 use crate::framework::loaded::Loaded;
 use crate::framework::oom;
-use crate::framework::spec::{DType, Framework, Strides};
+use crate::framework::spec::{DType, Framework, Slicing, Strides};
 use crate::framework::tried::Way;
 use crate::interpreter::error::{Result, attempt};
 use crate::memory::cast;
@@ -130,12 +132,19 @@ pub fn try_slices<'py>(
     }
     let plain = framework.plain_dtype();
     let key = |dtype: DType| if dtype == plain { "slices" } else { "no_slices" };
-    if let Some(lie) = compare_slices(loaded, dtype, key(dtype), &take)? {
-        let of_all = match dtype == plain || framework.no_slices.contains(plain) {
+    while loaded.slicing() != Slicing::None
+        && let Some(lie) = compare_slices(loaded, dtype, key(dtype), &take)?
+    {
+        let is_plain = dtype == plain;
+        let of_all = match is_plain || framework.no_slices.contains(plain) {
             true => None,
             false => compare_slices(loaded, plain, "slices", &take)?,
         };
-        return Err(wrong_table(framework, of_all.unwrap_or(lie)));
+        if (!is_plain && of_all.is_none()) || framework.slices.is_some() {
+            return Err(wrong_table(framework, of_all.unwrap_or(lie)));
+        }
+        // The last way needs no slices.
+        loaded.failed_slicings.fetch_add(1, Relaxed);
     }
     loaded.tried.add(Way::Slices, dtype);
     Ok(())

@@ -34,6 +34,14 @@ pub struct Loan<'py> {
     pub owner: Bound<'py, PyAny>,
 }
 
+/// Would give memory back. Without streams, there is nothing to wait for.
+pub fn give_back<'py>(
+    _borrower: Loaded<'py>,
+    _index: usize,
+    _loans: impl IntoIterator<Item = Loan<'py>>,
+) {
+}
+
 /// Would end loans. Without streams, there is nothing to wait for.
 pub unsafe fn end_loans<'py>(
     _py: Python<'py>,

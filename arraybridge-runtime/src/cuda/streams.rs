@@ -14,6 +14,7 @@ use crate::framework::loaded::{self, Loaded};
 use crate::framework::spec::Framework;
 use crate::interpreter::detached::DetachedRef;
 use crate::interpreter::fork;
+use crate::interpreter::once::Once;
 use arraybridge_tensor::cuda::driver::{self, Event};
 use arraybridge_tensor::dlpack::LEGACY_STREAM;
 
@@ -80,6 +81,26 @@ pub struct Loan<'py> {
     pub lender: &'static Framework,
     /// Keeps the memory alive.
     pub owner: Bound<'py, PyAny>,
+}
+
+/// Ends loans of memory on a device to a framework whose current stream there may still read it.
+pub fn give_back<'py>(
+    borrower: Loaded<'py>,
+    index: usize,
+    loans: impl IntoIterator<Item = Loan<'py>>,
+) {
+    let mut loans = loans.into_iter().peekable();
+    if loans.peek().is_none() || !driver::is_present() {
+        return;
+    }
+    match current(borrower, index) {
+        // SAFETY: the stream is of this device, and its object is held here.
+        Ok(Some(stream)) => unsafe { end_loans(borrower.py(), index, stream.handle, loans) },
+        // What it makes is waited for.
+        _ if borrower.framework.ready.is_some() => {}
+        // After a failure there is nothing left to wait for.
+        _ => drop(driver::wait_for_device(index)),
+    }
 }
 
 /// Ends loans once the work that uses the memory is on a stream of a device.
@@ -217,5 +238,5 @@ pub fn drain_at_exit(py: Python<'_>) {
         py.import("atexit")?.call_method1("register", (drain,)).map(drop)
     };
     // If this fails, the operating system frees the memory.
-    let _ = REGISTERED.get_or_try_init(py, register);
+    let _ = REGISTERED.try_once(py, register);
 }

@@ -10,10 +10,11 @@ use pyo3::types::PyInt;
 
 use crate::cuda::streams::{self, Current};
 use crate::framework::device::Device;
-use crate::framework::generated::MemoryType;
 use crate::framework::loaded::{self, Loaded, is_imported};
+use crate::framework::registry;
 use crate::framework::spec::Streams;
 use crate::interpreter::detached::DetachedRef;
+use crate::interpreter::panic::memory_errors;
 use crate::interpreter::{interrupt, park};
 use arraybridge_tensor::cuda::driver;
 
@@ -119,6 +120,7 @@ pub struct ThreadStream {
 impl ThreadStream {
     #[new]
     #[pyo3(signature = (device=0))]
+    #[memory_errors]
     fn new(device: i64) -> PyResult<ThreadStream> {
         let index = usize::try_from(device).map_err(|_| {
             PyValueError::new_err(format!("device must not be negative, not {device}"))
@@ -127,10 +129,12 @@ impl ThreadStream {
     }
 
     /// The version of the protocol, and the handle of the calling thread's stream.
+    #[memory_errors]
     fn __cuda_stream__(&self) -> PyResult<(u32, usize)> {
         with_own(self.index, |own| (0, own.handle))
     }
 
+    #[memory_errors]
     fn __enter__<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
         let (py, index) = (slf.py(), slf.get().index);
         park::rather_than_end(py);
@@ -143,7 +147,7 @@ impl ThreadStream {
             unsafe { driver::order(index, other, handle) }?;
         }
         let mut entered = Vec::new();
-        for framework in MemoryType::ALL.map(MemoryType::framework) {
+        for framework in registry::all() {
             let Some(ops) = framework.stream.as_ref().filter(|_| is_imported(py, framework)) else {
                 continue;
             };
@@ -160,6 +164,7 @@ impl ThreadStream {
     }
 
     #[pyo3(signature = (*_error))]
+    #[memory_errors]
     fn __exit__(&self, py: Python<'_>, _error: &Bound<'_, PyAny>) -> PyResult<bool> {
         let here = thread::current().id();
         let visit = {
@@ -197,7 +202,7 @@ fn enter(
     // CuPy refuses a stream while another device is current.
     let scope = scope.map(|scope| scope.call(loaded, [&device])).transpose()?;
     if let Some(scope) = &scope {
-        scope.call_method0(pyo3::intern!(py, "__enter__"))?;
+        scope.call_method0(crate::intern!(py, "__enter__"))?;
     }
     match (enter_stream(slf, (loaded, ops), handle, &device), scope) {
         (Ok(Some(entered)), scope) => {
@@ -229,7 +234,7 @@ fn enter_stream(
     let names = [number.as_any(), device, number_of_device.as_any(), slf.as_any()];
     let stream = ops.wrap.call(loaded, names)?;
     let stream = ops.scope.call(loaded, [&stream])?;
-    stream.call_method0(pyo3::intern!(py, "__enter__"))?;
+    stream.call_method0(crate::intern!(py, "__enter__"))?;
     Ok(Some(EnteredFramework {
         stream: stream.unbind(),
         device: None,
@@ -262,6 +267,6 @@ fn leave(py: Python<'_>, index: usize, entered: EnteredFramework) -> PyResult<()
 fn exit(scope: &Bound<'_, PyAny>) -> PyResult<()> {
     let py = scope.py();
     let none = || py.None().into_bound(py);
-    let exit = pyo3::intern!(py, "__exit__");
+    let exit = crate::intern!(py, "__exit__");
     scope.call_method1(exit, (none(), none(), none())).map(drop)
 }

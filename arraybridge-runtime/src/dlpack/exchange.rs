@@ -3,10 +3,14 @@
 //! It skips the framework's own checks: an export ignores `requires_grad` and the conjugate and negative
 //! bits. The guards in `frameworks.toml` are checked first.
 
+use std::iter;
 use std::ptr::NonNull;
 
 use dlpark::Managed;
-use dlpark::ffi::{DLManagedTensorVersioned, DLPACK_MAJOR_VERSION, DLPackExchangeAPI, DLTensor};
+use dlpark::ffi::{
+    DLManagedTensorVersioned, DLPACK_MAJOR_VERSION, DLPackExchangeAPI, DLPackExchangeAPIHeader,
+    DLTensor,
+};
 use dlpark::tensor::TensorRef;
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
@@ -27,10 +31,14 @@ unsafe impl Send for Exchange {}
 // SAFETY: by the specification the table is immutable and lives as long as the process.
 unsafe impl Sync for Exchange {}
 
+/// The versions of a table that are looked at: a chain that is a circle has no end.
+const MAX_VERSIONS: usize = 16;
+
 impl Exchange {
     /// The table of a type, if it has one of our major version.
     pub fn of_type(class: &Bound<'_, PyType>) -> Option<Exchange> {
-        let capsule = class.getattr(pyo3::intern!(class.py(), "__dlpack_c_exchange_api__")).ok()?;
+        let capsule =
+            class.getattr(crate::intern!(class.py(), "__dlpack_c_exchange_api__")).ok()?;
         let name = c"dlpack_exchange_api";
         // SAFETY: the object is alive. By the specification a capsule of this name points to the header of
         // an exchange table.
@@ -39,15 +47,14 @@ impl Exchange {
                 return None;
             }
             let pointer = ffi::PyCapsule_GetPointer(capsule.as_ptr(), name.as_ptr());
-            let mut header = NonNull::new(pointer.cast::<dlpark::ffi::DLPackExchangeAPIHeader>());
-            while let Some(found) = header {
-                if found.as_ref().version.major == DLPACK_MAJOR_VERSION {
-                    return Some(Exchange(found.cast()));
-                }
-                header = NonNull::new(found.as_ref().prev_api);
-            }
+            let newest = NonNull::new(pointer.cast::<DLPackExchangeAPIHeader>());
+            let older =
+                |found: &NonNull<DLPackExchangeAPIHeader>| NonNull::new(found.as_ref().prev_api);
+            let mut headers = iter::successors(newest, older).take(MAX_VERSIONS);
+            let found =
+                headers.find(|header| header.as_ref().version.major == DLPACK_MAJOR_VERSION);
+            found.map(|header| Exchange(header.cast()))
         }
-        None
     }
 
     /// Exports an array, without waiting for any stream.

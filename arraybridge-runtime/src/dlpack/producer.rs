@@ -4,6 +4,7 @@ use dlpark::ffi::DLDeviceType;
 use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::prelude::*;
 
+use crate::interpreter::held::Held;
 use arraybridge_tensor::dlpack::managed;
 use arraybridge_tensor::memory::source::{SharedSource, Source};
 
@@ -11,12 +12,12 @@ use arraybridge_tensor::memory::source::{SharedSource, Source};
 ///
 /// The object and each of its exports keep the memory alive.
 #[pyclass(frozen, module = "arraybridge", name = "_HostArray")]
-pub struct Producer(SharedSource);
+pub struct Producer(Held<SharedSource>);
 
 impl Producer {
     /// Wraps a source.
     pub fn new(source: Source) -> Producer {
-        Producer(source.into())
+        Producer(SharedSource::from(source).into())
     }
 }
 

@@ -75,6 +75,15 @@ impl Error {
         self
     }
 
+    /// The error, which says where in a call it happened, unless it says so already.
+    #[must_use]
+    pub fn in_place(mut self, function: &str, place: &str) -> Self {
+        if let Error::Conversion(error) = &mut self {
+            error.place.get_or_insert_with(|| format!("{function}(): {place}"));
+        }
+        self
+    }
+
     /// Returns whether the cause is an element type that a framework does not have.
     #[must_use]
     pub fn is_missing_dtype(&self) -> bool {

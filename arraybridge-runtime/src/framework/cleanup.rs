@@ -4,11 +4,11 @@ use pyo3::prelude::*;
 use pyo3::types::PyModule;
 
 use crate::framework::device::Device;
-use crate::framework::generated::MemoryType;
 use crate::framework::loaded::{self, Loaded};
 use crate::framework::oom;
+use crate::framework::registry;
 use crate::framework::spec::Framework;
-use crate::interpreter::error::{Result, first_line};
+use crate::interpreter::error::{Result, attempt, first_line};
 
 /// The work that was done for one framework on one device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ pub fn clear_all(py: Python<'_>, device: Option<usize>) -> Result<Vec<Cleared>> 
 /// Does what [`clear_all`] does, but collects no garbage.
 pub fn clear_pools(py: Python<'_>, device: Option<usize>) -> Result<Vec<Cleared>> {
     let mut cleared = Vec::new();
-    for framework in MemoryType::ALL.map(MemoryType::framework) {
+    for framework in registry::all() {
         clear(py, framework, device, &mut cleared)?;
     }
     Ok(cleared)
@@ -108,7 +108,9 @@ fn may_have_accelerator(py: Python<'_>, framework: &'static Framework) -> bool {
     }
     match framework.clear.is_empty() {
         true => loaded::if_loaded(py, framework).is_some_and(Loaded::has_counted_any),
-        false => loaded::load(py, framework).is_ok_and(|loaded| loaded.accelerators() > 0),
+        false => {
+            attempt(py, loaded::load(py, framework)).is_some_and(|loaded| loaded.accelerators() > 0)
+        }
     }
 }
 

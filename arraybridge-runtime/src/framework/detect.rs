@@ -14,12 +14,13 @@ use pyo3::types::{PyString, PyTuple, PyType};
 
 use crate::dlpack::exchange::Exchange;
 use crate::framework::generated::MemoryType;
-use crate::framework::loaded;
 use crate::framework::shortcuts::{self, ShortCut};
 use crate::framework::spec::{Framework, Op};
+use crate::framework::{loaded, registry};
 use crate::interpreter::classes::ClassCache;
 pub use crate::interpreter::classes::qualified_name;
 use crate::interpreter::error::attempt;
+use crate::interpreter::once::Once;
 use crate::interpreter::{classes, park};
 
 /// The role of an object, as its class says it.
@@ -58,7 +59,8 @@ impl Class {
         let Role::Value(op) = self.role else { return self };
         // The table's own framework may not be imported, and need not be.
         let value = || {
-            let numpy = loaded::load(data.py(), MemoryType::Numpy.framework()).ok()?;
+            let numpy = loaded::load(data.py(), MemoryType::Numpy.framework());
+            let numpy = attempt(data.py(), numpy)?;
             attempt(data.py(), op.call(numpy, [data]))
         };
         let found = if self.own { None } else { value() };
@@ -74,23 +76,26 @@ pub fn is_of(object: &Bound<'_, PyAny>, framework: &Framework) -> bool {
 
 type Names = HashMap<&'static str, (&'static Framework, Role)>;
 
-fn names() -> &'static Names {
-    static NAMES: OnceLock<Names> = OnceLock::new();
-    NAMES.get_or_init(|| {
-        let mut names = Names::new();
-        for framework in MemoryType::ALL.map(MemoryType::framework) {
-            let arrays = framework.classes.iter().map(|name| (*name, Role::Array));
-            let values = framework.values.iter().map(|(name, op)| (*name, Role::Value(op)));
-            let refused = framework
-                .refuse
-                .iter()
-                .flat_map(|r| r.classes.iter().map(|name| (*name, Role::Refused(r.why))));
-            for (name, role) in arrays.chain(values).chain(refused) {
-                names.insert(name, (framework, role));
-            }
-        }
-        names
-    })
+/// The framework whose table has a class of this name, and the role of its objects.
+fn named(name: &str) -> Option<(&'static Framework, Role)> {
+    static COMPILED_NAMES: OnceLock<Names> = OnceLock::new();
+    let all = |framework| classes_of(framework).map(move |(name, role)| (name, (framework, role)));
+    let compiled =
+        COMPILED_NAMES.get_or_init(|| registry::compiled().iter().copied().flat_map(all).collect());
+    let is_named = |(known, _): &(&str, _)| *known == name;
+    compiled
+        .get(name)
+        .copied()
+        .or_else(|| registry::loaded().flat_map(all).find(is_named).map(|(_, found)| found))
+}
+
+/// The classes that a table lists.
+fn classes_of(framework: &'static Framework) -> impl Iterator<Item = (&'static str, Role)> {
+    let arrays = framework.classes.iter().map(|name| (*name, Role::Array));
+    let values = framework.values.iter().map(|(name, op)| (*name, Role::Value(op)));
+    let refused = framework.refuse.iter();
+    let refused = refused.flat_map(|r| r.classes.iter().map(|name| (*name, Role::Refused(r.why))));
+    arrays.chain(values).chain(refused)
 }
 
 /// The cache that all threads share.
@@ -100,7 +105,7 @@ const SLOTS: usize = 32;
 
 thread_local! {
     /// The classes that this thread saw last: address, generation of the shared cache, answer. An entry is valid while
-    /// the generation is the same, since the shared cache keeps the class alive.
+    /// the generation is the same, since another one begins when a class dies.
     static RECENT: RefCell<[(usize, u64, Option<Class>); SLOTS]> =
         const { RefCell::new([(0, 0, None); SLOTS]) };
 }
@@ -142,6 +147,12 @@ pub struct Missing {
     generation: u64,
 }
 
+/// Forgets what is known about classes, since a table was loaded.
+#[cfg(feature = "load")]
+pub(super) fn forget() {
+    SHARED.clear();
+}
+
 /// The framework that a class belongs to, whatever its objects are.
 pub fn framework_of_class(class: &Bound<'_, PyType>) -> Option<&'static Framework> {
     find(class).map(|class| class.framework)
@@ -151,21 +162,26 @@ pub fn framework_of_class(class: &Bound<'_, PyType>) -> Option<&'static Framewor
 fn find(class: &Bound<'_, PyType>) -> Option<Class> {
     // The first class that a thread sees is new to it.
     park::rather_than_end(class.py());
-    SHARED.get(class, walk)
+    SHARED.get(class, |class| {
+        let package = || classes::package(class);
+        walk(class).or_else(|| {
+            registry::discover(class.py(), Some(&package()?)).then(|| walk(class)).flatten()
+        })
+    })
 }
 
 fn walk(class: &Bound<'_, PyType>) -> Option<Class> {
     let py = class.py();
-    let mro = class.getattr(pyo3::intern!(py, "__mro__")).ok()?;
+    let mro = class.getattr(crate::intern!(py, "__mro__")).ok()?;
     for base in mro.cast::<PyTuple>().ok()?.iter() {
         let Some(name) = qualified_name(&base) else { continue };
-        if let Some((framework, role)) = names().get(name.as_str()) {
+        if let Some((framework, role)) = named(&name) {
             let exchange = match role {
                 Role::Array if shortcuts::is_on(ShortCut::Exchange) => Exchange::of_type(class),
                 _ => None,
             };
             let own = base.is(class);
-            return Some(Class { framework, role: *role, exchange, own });
+            return Some(Class { framework, role, exchange, own });
         }
     }
     None
@@ -175,7 +191,7 @@ fn walk(class: &Bound<'_, PyType>) -> Option<Class> {
 /// base of the tracers of an older JAX, does not count: the framework's operations need more than its methods.
 #[cold]
 pub fn is_derived(framework: &Framework, data: &Bound<'_, PyAny>) -> bool {
-    let mro = data.get_type().getattr(pyo3::intern!(data.py(), "__mro__")).ok();
+    let mro = data.get_type().getattr(crate::intern!(data.py(), "__mro__")).ok();
     let bases = mro.and_then(|mro| mro.cast_into::<PyTuple>().ok());
     bases
         .into_iter()
@@ -194,8 +210,8 @@ fn is_abstract(class: &Bound<'_, PyAny>) -> bool {
 /// A framework's name as a Python string, made once.
 #[inline]
 pub fn name_of<'py>(py: Python<'py>, framework: &'static Framework) -> &'py Bound<'py, PyString> {
-    static NAMES: [PyOnceLock<Py<PyString>>; MemoryType::COUNT] =
-        [const { PyOnceLock::new() }; MemoryType::COUNT];
+    static NAMES: [PyOnceLock<Py<PyString>>; MemoryType::CAPACITY] =
+        [const { PyOnceLock::new() }; MemoryType::CAPACITY];
     let make = || PyString::intern(py, framework.name).unbind();
-    NAMES[framework.memory_type as usize].get_or_init(py, make).bind(py)
+    NAMES[framework.memory_type.index()].once(py, make).bind(py)
 }

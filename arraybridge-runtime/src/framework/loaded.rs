@@ -2,24 +2,28 @@
 //! objects, its devices.
 
 use std::ops::Deref;
-use std::sync::OnceLock;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, OnceLock};
 
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyAttributeError, PyModuleNotFoundError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyString, PyType};
+use pyo3::sync::{MutexExt, PyOnceLock};
+use pyo3::types::{PyDict, PyString, PyType};
 
 use crate::dlpack::capsule;
 use crate::dlpack::exchange::Exchange;
 use crate::framework::generated::MemoryType;
 use crate::framework::op::{self, Outcome, Scope};
+use crate::framework::registry;
 use crate::framework::shortcuts::{self, ShortCut};
-use crate::framework::spec::{DType, DTypeSet, Export, Framework, Memory, Op};
+use crate::framework::spec::{DType, DTypeSet, Export, Framework, Memory, Op, Slicing};
 use crate::framework::tried::Tried;
-use crate::interpreter::error::{Error, Failure, Result, first_line};
+use crate::interpreter::error::{Error, Failure, Result, attempt, first_line};
 use crate::interpreter::interrupt::is_interrupt;
-use crate::interpreter::{detached, error};
+use crate::interpreter::once::Once;
+use crate::interpreter::{detached, fork};
 use crate::memory::numpy_array;
 use arraybridge_host::layout::Dims;
 
@@ -38,6 +42,8 @@ pub struct LoadedFramework {
     lacking: PyOnceLock<Lacking>,
     /// The parts of its table that were tried out.
     pub tried: Tried,
+    /// The number of ways to slices that were tried and failed, if the table does not say which one it is.
+    pub(crate) failed_slicings: AtomicUsize,
 }
 
 /// The dtypes of a framework's table that its installed version lacks.
@@ -49,8 +55,8 @@ pub struct Lacking {
     pub dlpack: DTypeSet,
 }
 
-static LOADED: [PyOnceLock<LoadedFramework>; MemoryType::COUNT] =
-    [const { PyOnceLock::new() }; MemoryType::COUNT];
+static LOADED: [PyOnceLock<LoadedFramework>; MemoryType::CAPACITY] =
+    [const { PyOnceLock::new() }; MemoryType::CAPACITY];
 
 /// The framework; imports it if necessary.
 ///
@@ -58,7 +64,7 @@ static LOADED: [PyOnceLock<LoadedFramework>; MemoryType::COUNT] =
 ///
 /// [`Failure::NotInstalled`] when the module cannot be imported or its `init` fails, whatever it raises.
 pub fn load<'py>(py: Python<'py>, framework: &'static Framework) -> Result<Loaded<'py>> {
-    let cell = &LOADED[framework.memory_type as usize];
+    let cell = &LOADED[framework.memory_type.index()];
     match cell.get(py) {
         Some(known) => Ok(Loaded { py, known }),
         None => import(py, framework),
@@ -68,21 +74,34 @@ pub fn load<'py>(py: Python<'py>, framework: &'static Framework) -> Result<Loade
 /// The framework, if it was loaded before. Never imports it.
 #[inline]
 pub fn if_loaded<'py>(py: Python<'py>, framework: &'static Framework) -> Option<Loaded<'py>> {
-    LOADED[framework.memory_type as usize].get(py).map(|known| Loaded { py, known })
+    LOADED[framework.memory_type.index()].get(py).map(|known| Loaded { py, known })
 }
+
+/// Locked while `init` is called, which is done once. A fork waits for it.
+static SETTING_UP: [Mutex<()>; MemoryType::CAPACITY] =
+    [const { Mutex::new(()) }; MemoryType::CAPACITY];
 
 #[cold]
 fn import<'py>(py: Python<'py>, framework: &'static Framework) -> Result<Loaded<'py>> {
+    let _making = fork::making();
     detached::watch_finalization(py)?;
     numpy_array::load(py)?;
+    let cause = if is_begun(py, framework) { Cause::Begun } else { Cause::Import };
     let module = py
         .import(framework.module)
-        .map_err(|error| import_failed(py, framework, error))?
+        .map_err(|error| import_failed(py, framework, cause, error))?
         .into_any();
-    let cell = &LOADED[framework.memory_type as usize];
-    // Another thread waits meanwhile, so that `init` is called once.
-    let known = cell.get_or_try_init(py, || {
-        set_up(framework, &module).map_err(|error| import_failed(py, framework, error))?;
+    if let Some(file) = hiding_file(py, framework)
+        && lacks_classes(&module, framework)
+    {
+        let reason = hidden(framework, &file);
+        return Err(framework.error(Failure::NotInstalled, "import", reason));
+    }
+    let index = framework.memory_type.index();
+    let _alone = framework.init.as_ref().map(|_| SETTING_UP[index].lock_py_attached(py));
+    let known = LOADED[index].try_once(py, || {
+        set_up(framework, &module)
+            .map_err(|error| import_failed(py, framework, Cause::SetUp, error))?;
         Ok::<_, Error>(LoadedFramework::new(framework, module.unbind()))
     })?;
     Ok(Loaded { py, known })
@@ -99,23 +118,99 @@ fn set_up(framework: &Framework, module: &Bound<'_, PyAny>) -> PyResult<()> {
     (init.call)(module, []).map(drop)
 }
 
-fn import_failed(py: Python<'_>, framework: &'static Framework, error: PyErr) -> Error {
+/// Returns whether the framework is not there, but parts of it are: what an import leaves that failed or was interrupted.
+fn is_begun(py: Python<'_>, framework: &Framework) -> bool {
+    let modules = attempt(py, py.import("sys").and_then(|sys| sys.getattr("modules")));
+    let modules = modules.and_then(|modules| modules.cast_into::<PyDict>().ok());
+    let Some(names) = modules.map(|modules| modules.keys()) else { return false };
+    let names: Vec<String> = names.iter().filter_map(|name| name.extract().ok()).collect();
+    let is_part = |name: &String| {
+        name.strip_prefix(framework.module).is_some_and(|rest| rest.starts_with('.'))
+    };
+    !names.iter().any(|name| name == framework.module) && names.iter().any(is_part)
+}
+
+/// The file of one module that is imported in place of a framework, which is a package.
+fn hiding_file(py: Python<'_>, framework: &Framework) -> Option<String> {
+    let find = || py.import("importlib.util")?.call_method1("find_spec", (framework.module,));
+    let spec = attempt(py, find())?;
+    let is_package = !spec.getattr("submodule_search_locations").ok()?.is_none();
+    let file: String = spec.getattr("origin").ok()?.extract().ok()?;
+    let is_named = Path::new(&file).file_stem().is_some_and(|name| name == framework.module);
+    (!is_package && is_named).then_some(file)
+}
+
+/// Returns whether the framework would be found if a file's folder were not searched.
+fn is_elsewhere(py: Python<'_>, framework: &Framework, file: &str) -> bool {
+    let own = Path::new(file).parent().and_then(|folder| folder.canonicalize().ok());
+    let is_other = |folder: &String| {
+        let folder = if folder.is_empty() { "." } else { folder };
+        Path::new(folder).canonicalize().ok() != own
+    };
+    let find = || -> PyResult<bool> {
+        let path: Vec<String> = py.import("sys")?.getattr("path")?.extract()?;
+        let others: Vec<_> = path.into_iter().filter(is_other).collect();
+        let finder = py.import("importlib.machinery")?.getattr("PathFinder")?;
+        Ok(!finder.call_method1("find_spec", (framework.module, others))?.is_none())
+    };
+    attempt(py, find()).unwrap_or(false)
+}
+
+fn lacks_classes(module: &Bound<'_, PyAny>, framework: &Framework) -> bool {
+    let name_of = |class: &&'static str| class.strip_prefix(framework.module)?.strip_prefix('.');
+    let names: Vec<_> = framework.classes.iter().filter_map(name_of).collect();
+    !names.is_empty() && names.iter().all(|name| module.getattr(*name).is_err())
+}
+
+fn hidden(Framework { title, module, .. }: &Framework, file: &str) -> String {
+    format!("{file} is imported in place of {title}; give the file another name than {module}.py")
+}
+
+/// What failed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    /// The import.
+    Import,
+    /// The import, after an earlier one in this process that was not finished.
+    Begun,
+    /// `init`, once the module was imported.
+    SetUp,
+}
+
+fn import_failed(
+    py: Python<'_>,
+    framework: &'static Framework,
+    cause: Cause,
+    error: PyErr,
+) -> Error {
     if is_interrupt(py, &error) {
         return Error::Python(error);
     }
     let Framework { title, install, .. } = framework;
     let line = first_line(py, &error);
-    let reason = match is_absent(py, framework, &error) {
-        true => {
-            format!(
-                "{title} is not installed ({line}), so it is not available; install it with `pip \
-                 install {install}`"
-            )
-        }
-        false => format!(
+    let reason = if is_absent(py, framework, &error) {
+        format!(
+            "{title} is not installed ({line}), so it is not available; install it with `pip \
+             install {install}`"
+        )
+    } else if cause != Cause::SetUp
+        && let Some(file) = hiding_file(py, framework)
+        && is_elsewhere(py, framework, &file)
+    {
+        format!("{} ({line})", hidden(framework, &file))
+    } else if cause == Cause::Begun {
+        format!(
+            "an earlier import of {title} failed or was interrupted in this process ({line}); start a new process"
+        )
+    } else if line.contains("partially initialized module") {
+        format!(
+            "{title} is being imported by another thread ({line}); call again once it has been imported"
+        )
+    } else {
+        format!(
             "{title} is installed but broken ({line}), so it is not available; repair it, for \
              example with `pip install --force-reinstall {install}`"
-        ),
+        )
     };
     framework.error(Failure::NotInstalled, "import", reason).caused_by(error)
 }
@@ -142,6 +237,7 @@ impl LoadedFramework {
             unversioned: OnceLock::new(),
             lacking: PyOnceLock::new(),
             tried: Tried::default(),
+            failed_slicings: AtomicUsize::new(0),
         }
     }
 }
@@ -182,6 +278,13 @@ impl<'py> Loaded<'py> {
         objects.iter().find(|(d, _)| *d == dtype).map(|(_, object)| object.bind(py).clone())
     }
 
+    /// The way to the slices of an array: by the table, or the first in the order of the words that has not failed.
+    pub fn slicing(self) -> Slicing {
+        let order = [Slicing::Iterate, Slicing::Index, Slicing::None];
+        let first = || order[self.failed_slicings.load(Relaxed).min(order.len() - 1)];
+        self.framework.slices.unwrap_or_else(first)
+    }
+
     /// Casts an array by an operation of the framework. `xp` is the namespace of its operations.
     ///
     /// # Errors
@@ -202,19 +305,26 @@ impl<'py> Loaded<'py> {
 
     fn dtype_objects(self) -> &'py [(DType, Py<PyAny>)] {
         let py = self.py;
-        self.known.dtypes.get_or_init(py, || {
+        self.known.dtypes.once(py, || {
             if self.framework.dtypes.iter().any(|d| !d.is_numpy()) {
                 // NumPy, CuPy and JAX know these names once ml_dtypes is imported.
-                let _ = py.import("ml_dtypes");
+                let _ = attempt(py, py.import("ml_dtypes"));
             }
-            let objects = self.framework.dtypes.iter().filter_map(|dtype| {
+            let named = |dtype: DType| {
                 let name = self.framework.other_name(dtype).unwrap_or(dtype.name());
-                let name = PyString::new(py, name).into_any();
+                PyString::new(py, name).into_any()
+            };
+            let objects = self.framework.dtypes.iter().filter_map(|dtype| {
                 // The installed version may lack the dtype.
-                let object = self.framework.dtype.call(self, [&name]).ok()?;
+                let object = attempt(py, self.framework.dtype.call(self, [&named(dtype)]))?;
                 Some((dtype, object.unbind()))
             });
-            objects.collect()
+            let objects: Vec<_> = objects.collect();
+            if objects.is_empty() && self.framework.dtype.source == op::ATTRIBUTE_OF_NAME.source {
+                let names = |dtype| (dtype, named(dtype).unbind());
+                return self.framework.dtypes.iter().map(names).collect();
+            }
+            objects
         })
     }
 
@@ -223,7 +333,7 @@ impl<'py> Loaded<'py> {
         if let Some(array) = numpy_array::array(data) {
             return numpy_array::dtype_of(array);
         }
-        self.dtype_named(&error::attempt(self.py, self.stated_dtype(data))?)
+        self.dtype_named(&attempt(self.py, self.stated_dtype(data))?)
     }
 
     /// The dtype of an array, as its framework says it: one of its dtype objects, or another object.
@@ -231,9 +341,9 @@ impl<'py> Loaded<'py> {
         if let Some(dtype_of) = &self.framework.dtype_of {
             return dtype_of.call(self, [data]);
         }
-        match data.getattr(pyo3::intern!(self.py, "dtype")) {
+        match data.getattr(crate::intern!(self.py, "dtype")) {
             Err(error) if error.is_instance_of::<PyAttributeError>(self.py) => {
-                let described = error::attempt(self.py, self.described(data));
+                let described = attempt(self.py, self.described(data));
                 described.and_then(|(dtype, _)| self.dtype_object(dtype)).ok_or(error)
             }
             object => object,
@@ -276,7 +386,7 @@ impl<'py> Loaded<'py> {
             return Some(*dtype);
         }
         // NumPy's dtypes can be equal without being identical.
-        let equal = |other: &Py<PyAny>| object.eq(other.bind(py)).unwrap_or(false);
+        let equal = |other: &Py<PyAny>| attempt(py, object.eq(other.bind(py))) == Some(true);
         objects.iter().find(|(_, other)| equal(other)).map(|(dtype, _)| *dtype)
     }
 
@@ -286,7 +396,7 @@ impl<'py> Loaded<'py> {
         let py = self.py;
         let objects = self.dtype_objects();
         let same = |other: &Bound<'_, PyAny>| {
-            other.get_type().is(object.get_type()) && object.eq(other).unwrap_or(false)
+            other.get_type().is(object.get_type()) && attempt(py, object.eq(other)) == Some(true)
         };
         let found = objects.iter().find(|(_, other)| other.is(object));
         let found = found.or_else(|| objects.iter().find(|(_, other)| same(other.bind(py))));
@@ -297,7 +407,7 @@ impl<'py> Loaded<'py> {
     #[inline]
     pub fn exchange(self) -> Option<Exchange> {
         let py = self.py;
-        *self.exchange.get_or_init(py, || {
+        *self.exchange.once(py, || {
             if !shortcuts::is_on(ShortCut::Exchange) {
                 return None;
             }
@@ -355,7 +465,7 @@ impl<'py> Loaded<'py> {
         if *memory != Memory::Either {
             return Lacking { dtypes, dlpack };
         }
-        *self.lacking.get_or_init(py, || {
+        *self.lacking.once(py, || {
             for dtype in self.framework.dtypes.iter().filter(|dtype| !dtype.is_numpy()) {
                 let one = DTypeSet::of(&[dtype]);
                 if self.dtype_object(dtype).is_none() {
@@ -375,7 +485,7 @@ impl<'py> Loaded<'py> {
     #[inline]
     pub fn fast_import(self, behaves: impl Fn(&Op<2>) -> bool) -> Option<&'static Op<2>> {
         let py = self.py;
-        *self.fast.get_or_init(py, || {
+        *self.fast.once(py, || {
             let ways =
                 self.framework.import.as_ref().filter(|_| shortcuts::is_on(ShortCut::Import))?.fast;
             ways.iter().find(|op| behaves(op))
@@ -405,17 +515,18 @@ impl<const N: usize> Op<N> {
 ///
 /// Any exception that is not an `Exception`, such as an interrupt.
 pub fn dtype_object_of_any(py: Python<'_>, object: &Bound<'_, PyAny>) -> Result<Option<DType>> {
-    let all = || MemoryType::ALL.into_iter().map(MemoryType::framework);
-    let loaded = all().filter_map(|framework| if_loaded(py, framework));
+    let loaded = registry::all().filter_map(|framework| if_loaded(py, framework));
     if let Some(dtype) = loaded.into_iter().find_map(|loaded| loaded.dtype_object_is(object)) {
         return Ok(Some(dtype));
     }
-    let module = error::attempt(py, object.getattr(pyo3::intern!(py, "__module__")));
+    let module = attempt(py, object.getattr(crate::intern!(py, "__module__")));
     let Some(module) = module.and_then(|module| module.extract::<String>().ok()) else {
         return Ok(None);
     };
     let comes_from = |framework: &&Framework| package(framework.module) == package(&module);
-    for framework in all().filter(comes_from).filter(|framework| is_imported(py, framework)) {
+    for framework in
+        registry::all().filter(comes_from).filter(|framework| is_imported(py, framework))
+    {
         match load(py, framework) {
             Ok(loaded) => {
                 // Several tables can be of one module.

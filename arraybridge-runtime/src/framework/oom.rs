@@ -6,7 +6,8 @@ use pyo3::types::{PyString, PyTuple};
 use crate::framework::detect::qualified_name;
 use crate::framework::generated::MemoryType;
 use crate::framework::loaded;
-use crate::framework::spec::{Framework, OomRule};
+use crate::framework::registry;
+use crate::framework::spec::{ErrorRule, Framework};
 use crate::interpreter::error::{attempt, is_device_memory};
 use crate::interpreter::interrupt::is_interrupt;
 
@@ -22,7 +23,7 @@ pub fn framework_of(
     asked: Option<&'static Framework>,
 ) -> Option<&'static Framework> {
     let class = error.get_type(py);
-    let mro = class.getattr(pyo3::intern!(py, "__mro__")).ok()?;
+    let mro = class.getattr(crate::intern!(py, "__mro__")).ok()?;
     for base in mro.cast::<PyTuple>().ok()?.iter() {
         let Some(name) = qualified_name(&base) else { continue };
         if name == DEVICE_MEMORY
@@ -32,13 +33,12 @@ pub fn framework_of(
         }
         let has_rule = |framework: &&'static Framework, is_specific: bool| {
             let of_class =
-                |rule: &&OomRule| rule.class == name && rule.is_specific() >= is_specific;
+                |rule: &&ErrorRule| rule.class == name && rule.is_specific() >= is_specific;
             framework.oom.iter().filter(of_class).any(|rule| applies(py, framework, rule, error))
         };
-        let all = || MemoryType::ALL.into_iter().map(MemoryType::framework);
         let found = asked.filter(|framework| has_rule(framework, false));
-        let found = found.or_else(|| all().find(|framework| has_rule(framework, true)));
-        let found = found.or_else(|| all().find(|framework| has_rule(framework, false)));
+        let found = found.or_else(|| registry::all().find(|framework| has_rule(framework, true)));
+        let found = found.or_else(|| registry::all().find(|framework| has_rule(framework, false)));
         if found.is_some() {
             return found;
         }
@@ -51,27 +51,36 @@ const DEVICE_MEMORY: &str = "arraybridge.DeviceMemoryError";
 
 /// The framework of the declared function that ran out of device memory, as the error names it.
 fn named(py: Python<'_>, error: &PyErr) -> Option<&'static Framework> {
-    let name = error.value(py).getattr(pyo3::intern!(py, "memory_type")).ok()?;
+    let name = error.value(py).getattr(crate::intern!(py, "memory_type")).ok()?;
     MemoryType::from_name(name.cast::<PyString>().ok()?.to_str().ok()?).map(MemoryType::framework)
 }
 
 /// Adds the framework to an error about device memory that does not name one yet.
 pub fn belongs_to(py: Python<'_>, error: &PyErr, framework: &Framework) -> PyResult<()> {
     if is_device_memory(py, error) && named(py, error).is_none() {
-        error.value(py).setattr(pyo3::intern!(py, "memory_type"), framework.name)?;
+        error.value(py).setattr(crate::intern!(py, "memory_type"), framework.name)?;
     }
     Ok(())
 }
 
-fn applies(py: Python<'_>, framework: &'static Framework, rule: &OomRule, error: &PyErr) -> bool {
+/// Returns whether an exception means that an operation of a framework lacks the dtype of an array.
+pub fn lacks_dtype(py: Python<'_>, error: &PyErr, framework: &'static Framework) -> bool {
+    if framework.gaps.is_empty() {
+        return false;
+    }
+    let classes = error.get_type(py).mro();
+    let names: Vec<_> = classes.iter().filter_map(|class| qualified_name(&class)).collect();
+    let is_of = |rule: &&ErrorRule| names.iter().any(|name| rule.class == *name);
+    framework.gaps.iter().filter(is_of).any(|rule| applies(py, framework, rule, error))
+}
+
+fn applies(py: Python<'_>, framework: &'static Framework, rule: &ErrorRule, error: &PyErr) -> bool {
     let text = rule.text.is_none_or(|text| {
         let message = error.value(py).to_string().to_lowercase();
         message.contains(&text.to_lowercase())
     });
     let test = rule.when.is_none_or(|when| {
-        let Ok(loaded) = loaded::load(py, framework) else {
-            return false;
-        };
+        let Some(loaded) = attempt(py, loaded::load(py, framework)) else { return false };
         let answer = when.holds(loaded, [error.value(py).as_any()]);
         attempt(py, answer).unwrap_or(false)
     });

@@ -1,6 +1,6 @@
 //! The shape of an array, as its framework gives it.
 
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 
 use numpy::PyUntypedArrayMethods;
 use pyo3::exceptions::PyAttributeError;
@@ -8,18 +8,20 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::framework::detect;
-use crate::framework::generated::MemoryType;
-use crate::framework::loaded;
+use crate::framework::generated::COMPILED;
+use crate::framework::spec::Framework;
+use crate::framework::{loaded, registry};
 use crate::interpreter::error::attempt;
 use crate::memory::numpy_array;
 use arraybridge_host::layout::Dims;
 
-/// True if a table says how a shape is read, or sets its framework up before. The attribute is all there is to read
-/// otherwise, and the class of the array is not looked at.
-static IS_SPECIAL: LazyLock<bool> = LazyLock::new(|| {
-    let mut all = MemoryType::ALL.into_iter().map(MemoryType::framework);
-    all.any(|framework| framework.shape_of.is_some() || framework.init.is_some())
-});
+/// Returns whether a table says how a shape is read, or sets its framework up before. The attribute is all there is to
+/// read otherwise, and the class of the array is not looked at.
+fn is_special() -> bool {
+    let is = |framework: &Framework| framework.shape_of.is_some() || framework.init.is_some();
+    static COMPILED_IS: OnceLock<bool> = OnceLock::new();
+    *COMPILED_IS.get_or_init(|| COMPILED.into_iter().any(is)) || registry::loaded().any(is)
+}
 
 /// The shape of an object: a sequence of its lengths, not all of which a trace may know.
 ///
@@ -27,10 +29,12 @@ static IS_SPECIAL: LazyLock<bool> = LazyLock::new(|| {
 ///
 /// Any exception that the object raises, and what the framework raises when it is set up.
 pub fn object<'py>(array: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    if *IS_SPECIAL && let Some(shape) = by_table(array)? {
+    if is_special()
+        && let Some(shape) = by_table(array)?
+    {
         return Ok(shape);
     }
-    match array.getattr(pyo3::intern!(array.py(), "shape")) {
+    match array.getattr(crate::intern!(array.py(), "shape")) {
         Err(error) if error.is_instance_of::<PyAttributeError>(array.py()) => {
             exported(array, error)
         }

@@ -6,10 +6,13 @@
 //!
 //! - not set, empty or `1`: all;
 //! - `0`: none;
-//! - a list of names, such as `exchange,buffer`: only these. Unknown names are ignored, so `none`
-//!   switches off all of them too.
+//! - a list of names, such as `exchange,buffer`: only these.
+//!
+//! The package refuses to be imported with another value.
 
 use std::sync::OnceLock;
+
+use crate::interpreter::error::{Error, Result};
 
 /// A faster replacement of a public call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +27,8 @@ pub enum ShortCut {
     Import,
     /// `transfer`: private functions to and from a device, from `fast_to_numpy` and `fast_from_numpy`.
     Transfer,
+    /// `compiled`: the operations of the build's tables, compiled in place of parsed when the program runs.
+    Compiled,
 }
 
 /// A set of short cuts.
@@ -31,14 +36,30 @@ pub enum ShortCut {
 struct ShortCuts(u8);
 
 impl ShortCuts {
-    const ALL: ShortCuts = ShortCuts(0b1111);
+    const ALL: ShortCuts = ShortCuts(0b1_1111);
 
-    /// The set that a value of the variable names.
-    fn parse(value: &str) -> ShortCuts {
+    /// The set that a value of the variable names; `None` if it has an unknown name.
+    fn parse(value: &str) -> Option<ShortCuts> {
         match value.trim() {
-            "" | "1" => ShortCuts::ALL,
-            list => ShortCuts(list.split(',').fold(0, |set, name| set | bit_of(name.trim()))),
+            "" | "1" => Some(ShortCuts::ALL),
+            "0" => Some(ShortCuts(0)),
+            list => list
+                .split(',')
+                .try_fold(0, |set, name| Some(set | bit_of(name.trim())?))
+                .map(ShortCuts),
         }
+    }
+
+    /// The set that the environment names.
+    fn read() -> Result<ShortCuts> {
+        let Some(value) = std::env::var_os(VARIABLE) else { return Ok(ShortCuts::ALL) };
+        let value = value.to_string_lossy();
+        ShortCuts::parse(&value).ok_or_else(|| {
+            Error::Value(format!(
+                "the environment variable {VARIABLE}: unknown {value:?}; use 1, 0, or a list of exchange, buffer, import, \
+                 transfer and compiled"
+            ))
+        })
     }
 
     fn has(self, cut: ShortCut) -> bool {
@@ -46,59 +67,35 @@ impl ShortCuts {
     }
 }
 
-fn bit_of(name: &str) -> u8 {
+const VARIABLE: &str = "ARRAYBRIDGE_FAST";
+
+fn bit_of(name: &str) -> Option<u8> {
     let cut = match name {
         "exchange" => ShortCut::Exchange,
         "buffer" => ShortCut::Buffer,
         "import" => ShortCut::Import,
         "transfer" => ShortCut::Transfer,
-        _ => return 0,
+        "compiled" => ShortCut::Compiled,
+        _ => return None,
     };
-    1 << cut as u8
+    Some(1 << cut as u8)
+}
+
+/// Checks what the environment names.
+///
+/// # Errors
+///
+/// [`Error::Value`] for an unknown name.
+pub fn check() -> Result<()> {
+    ShortCuts::read().map(drop)
 }
 
 /// Returns whether a short cut may be used.
 #[inline]
 pub fn is_on(cut: ShortCut) -> bool {
     static ON: OnceLock<ShortCuts> = OnceLock::new();
-    let read = || match std::env::var_os("ARRAYBRIDGE_FAST") {
-        Some(value) => ShortCuts::parse(&value.to_string_lossy()),
-        None => ShortCuts::ALL,
-    };
-    ON.get_or_init(read).has(cut)
+    ON.get_or_init(|| ShortCuts::read().unwrap_or(ShortCuts::ALL)).has(cut)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const EACH: [ShortCut; 4] =
-        [ShortCut::Exchange, ShortCut::Buffer, ShortCut::Import, ShortCut::Transfer];
-
-    fn on(value: &str) -> [bool; 4] {
-        EACH.map(|cut| ShortCuts::parse(value).has(cut))
-    }
-
-    #[test]
-    fn all_are_on_unless_the_variable_says_otherwise() {
-        for value in ["", "1", " 1 "] {
-            assert_eq!(on(value), [true; 4], "{value:?}");
-        }
-    }
-
-    #[test]
-    fn zero_and_unknown_names_switch_all_off() {
-        for value in ["0", " 0", "none", "off", ",", "2"] {
-            assert_eq!(on(value), [false; 4], "{value:?}");
-        }
-    }
-
-    #[test]
-    fn a_list_leaves_on_only_what_it_names() {
-        assert_eq!(on("exchange"), [true, false, false, false]);
-        assert_eq!(on(" import , exchange"), [true, false, true, false]);
-        assert_eq!(on("transfer"), [false, false, false, true]);
-        assert_eq!(on("buffer,typo"), [false, true, false, false]);
-        assert_eq!(on("exchange,buffer,import,transfer"), [true; 4]);
-    }
-}
+mod tests;

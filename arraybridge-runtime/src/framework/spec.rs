@@ -1,7 +1,8 @@
-//! A framework's table as plain data with compiled operations.
+//! A framework's table as plain data with operations.
 //!
 //! [`frameworks!`](arraybridge_macros::frameworks) reads `frameworks.toml` when this crate is
-//! built. It emits the structs, with a field for each key that a table may have, and one [`Framework`] static per table.
+//! built. It emits the structs, with a field for each key that a table may have, and one [`Framework`] static per table,
+//! whose operations are compiled. A table that is loaded at run time becomes the same struct.
 
 use dlpark::ffi::DLDeviceType;
 use pyo3::prelude::*;
@@ -11,7 +12,7 @@ use crate::framework::op::{Outcome, Scope};
 pub use arraybridge_host::dtype::{DType, DTypeSet, Kind};
 pub use arraybridge_host::layout::Strides;
 
-/// An operation of a table, compiled from its Python expression into PyO3 calls.
+/// An operation of a table: a Python expression.
 ///
 /// `N` is the number of names in scope besides the framework's module. Each field with an `Op` lists them in
 /// order.
@@ -21,9 +22,13 @@ pub struct Op<const N: usize> {
     pub source: &'static str,
     /// For each of the names in scope, true if the expression uses it.
     pub uses: [bool; N],
-    /// The compiled expression, of the module and of the names in scope.
-    pub call: for<'py> fn(&Bound<'py, PyAny>, Scope<'_, 'py, N>) -> Outcome<'py>,
+    /// The expression, of the module and of the names in scope: compiled, or parsed when its table was loaded.
+    pub call: &'static Call<N>,
 }
+
+/// An operation that can be carried out.
+pub type Call<const N: usize> =
+    dyn for<'py> Fn(&Bound<'py, PyAny>, Scope<'_, 'py, N>) -> Outcome<'py> + Sync;
 
 impl<const N: usize> std::fmt::Debug for Op<N> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -74,7 +79,7 @@ impl Framework {
     }
 }
 
-impl OomRule {
+impl ErrorRule {
     /// Returns whether it asks for more than the class.
     pub fn is_specific(&self) -> bool {
         self.when.is_some() || self.text.is_some()

@@ -5,13 +5,14 @@ use pyo3::prelude::*;
 use super::detect;
 use super::loaded;
 use super::spec::Framework;
+use crate::interpreter::error::attempt;
 
 /// The number of writes to an array, if its framework counts them.
 pub fn version(framework: &'static Framework, array: &Bound<'_, PyAny>) -> Option<i64> {
     let py = array.py();
     let op = framework.version?;
-    let loaded = loaded::load(py, framework).ok()?;
-    op.call(loaded, [array]).ok()?.extract().ok()
+    let loaded = attempt(py, loaded::load(py, framework))?;
+    attempt(py, op.call(loaded, [array]))?.extract().ok()
 }
 
 /// Returns whether an array was written to since it had this version. One that has no version any

@@ -7,13 +7,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyFloat, PyTuple, PyType};
+use pyo3::types::{PyCFunction, PyFloat, PyTuple, PyType, PyWeakrefReference};
 
-/// The most classes that are remembered. Some programs make classes without end.
-const MOST_CLASSES: usize = 1024;
+use super::error::attempt;
 
-/// The answers, by the address of the class, which an entry keeps alive: so no other class gets the address.
-type Known<T> = HashMap<usize, (T, Py<PyType>)>;
+/// The answers, by the address of the class, each with a weak reference. When the class dies, that removes the answer
+/// before another class can get the address.
+type Known<T> = HashMap<usize, (T, Py<PyWeakrefReference>)>;
 
 /// One answer for each class.
 pub struct ClassCache<T> {
@@ -21,14 +21,14 @@ pub struct ClassCache<T> {
     generation: AtomicU64,
 }
 
-impl<T: Copy> ClassCache<T> {
+impl<T: Copy + Send + 'static> ClassCache<T> {
     /// An empty cache.
     #[expect(clippy::new_without_default, reason = "the caches are statics")]
     pub const fn new() -> ClassCache<T> {
         ClassCache { known: Mutex::new(None), generation: AtomicU64::new(0) }
     }
 
-    /// The number of times that all answers were forgotten. A class that had an answer is alive while it is the same.
+    /// The number of times that answers were forgotten. A class that had an answer is alive while it is the same.
     #[inline]
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Relaxed)
@@ -37,7 +37,7 @@ impl<T: Copy> ClassCache<T> {
     /// The answer for a class, which `examine` finds out the first time.
     #[cold]
     pub fn get(
-        &self,
+        &'static self,
         class: &Bound<'_, PyType>,
         examine: impl FnOnce(&Bound<'_, PyType>) -> T,
     ) -> T {
@@ -51,31 +51,38 @@ impl<T: Copy> ClassCache<T> {
         };
         // Looking at a class can run Python code, so the lock is not held. Nor is it where classes are dropped.
         let answer = examine(class);
-        let mut dropped = None;
+        let Some(reference) = attempt(class.py(), self.reference(class)) else { return answer };
+        let mut replaced = None;
         let mut known = self.lock();
         // The answer may be one of those that were to be forgotten meanwhile.
         if self.generation() == generation {
-            if known.as_ref().is_some_and(|known| known.len() >= MOST_CLASSES) {
-                dropped = self.forget(&mut known);
-            }
-            known.get_or_insert_default().insert(address, (answer, class.clone().unbind()));
+            replaced = known.get_or_insert_default().insert(address, (answer, reference));
         }
         drop(known);
-        drop(dropped);
+        drop(replaced);
         answer
+    }
+
+    /// A reference to a class that does not keep it alive, and removes its answer when it dies.
+    fn reference(&'static self, class: &Bound<'_, PyType>) -> PyResult<Py<PyWeakrefReference>> {
+        let (py, address) = (class.py(), class.as_ptr() as usize);
+        let remove = PyCFunction::new_closure(py, None, None, move |_, _| {
+            let mut known = self.lock();
+            self.generation.fetch_add(1, Ordering::Relaxed);
+            let dropped = known.as_mut().and_then(|known| known.remove(&address));
+            drop(known);
+            drop(dropped);
+        })?;
+        Ok(PyWeakrefReference::new_with(class, remove)?.unbind())
     }
 
     /// Forgets all answers.
     pub fn clear(&self) {
         let mut known = self.lock();
-        let dropped = self.forget(&mut known);
+        self.generation.fetch_add(1, Ordering::Relaxed);
+        let dropped = known.take();
         drop(known);
         drop(dropped);
-    }
-
-    fn forget(&self, known: &mut Option<Known<T>>) -> Option<Known<T>> {
-        self.generation.fetch_add(1, Ordering::Relaxed);
-        known.take()
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Known<T>>> {
@@ -115,16 +122,16 @@ pub fn is_builtin(data: &Bound<'_, PyAny>) -> bool {
 /// Returns whether the objects of a class hand out their memory by DLPack.
 pub fn exports(class: &Bound<'_, PyType>) -> bool {
     let py = class.py();
-    has(class, pyo3::intern!(py, "__dlpack__"))
-        && has(class, pyo3::intern!(py, "__dlpack_device__"))
+    has(class, crate::intern!(py, "__dlpack__"))
+        && has(class, crate::intern!(py, "__dlpack_device__"))
 }
 
 /// Returns whether NumPy asks the objects of a class for an array.
 pub fn has_numpy_protocol(class: &Bound<'_, PyType>) -> bool {
     let py = class.py();
-    has(class, pyo3::intern!(py, "__array__"))
-        || has(class, pyo3::intern!(py, "__array_interface__"))
-        || has(class, pyo3::intern!(py, "__array_struct__"))
+    has(class, crate::intern!(py, "__array__"))
+        || has(class, crate::intern!(py, "__array_interface__"))
+        || has(class, crate::intern!(py, "__array_struct__"))
 }
 
 fn has(class: &Bound<'_, PyType>, name: &Bound<'_, pyo3::types::PyString>) -> bool {
@@ -133,7 +140,7 @@ fn has(class: &Bound<'_, PyType>, name: &Bound<'_, pyo3::types::PyString>) -> bo
 
 /// The qualified names of a class and its bases.
 pub fn names_of(class: &Bound<'_, PyType>) -> Vec<String> {
-    let mro = class.getattr(pyo3::intern!(class.py(), "__mro__")).ok();
+    let mro = class.getattr(crate::intern!(class.py(), "__mro__")).ok();
     let bases = mro.and_then(|mro| mro.cast_into::<PyTuple>().ok());
     bases.iter().flatten().filter_map(|base| qualified_name(&base)).collect()
 }
@@ -145,10 +152,23 @@ pub const PAYLOAD: &str = "arraybridge.compat.payloads.ArrayPayload";
 /// `module.qualname` of a class.
 pub fn qualified_name(class: &Bound<'_, PyAny>) -> Option<String> {
     let py = class.py();
-    let module = class.getattr(pyo3::intern!(py, "__module__")).ok()?;
-    let name = class.getattr(pyo3::intern!(py, "__qualname__")).ok()?;
+    let module = class.getattr(crate::intern!(py, "__module__")).ok()?;
+    let name = class.getattr(crate::intern!(py, "__qualname__")).ok()?;
     let module = module.cast::<pyo3::types::PyString>().ok()?.to_str().ok()?.to_owned();
     Some(format!("{module}.{}", name.cast::<pyo3::types::PyString>().ok()?.to_str().ok()?))
+}
+
+/// The package whose module defines a class.
+pub fn package(class: &Bound<'_, PyType>) -> Option<String> {
+    let name = qualified_name(class.as_any())?;
+    Some(name.split('.').next()?.to_owned())
+}
+
+/// The name of a class in a message.
+pub fn shown_name(class: &Bound<'_, PyType>) -> String {
+    let alone =
+        || class.name().map_or_else(|_| "an unnamed class".to_owned(), |name| name.to_string());
+    qualified_name(class.as_any()).unwrap_or_else(alone)
 }
 
 #[cfg(test)]
@@ -157,15 +177,15 @@ mod tests {
 
     #[test]
     fn an_answer_that_was_found_before_all_were_forgotten_is_not_kept() {
-        let cache = ClassCache::new();
+        static CACHE: ClassCache<u8> = ClassCache::new();
         Python::attach(|py| {
             let class = py.get_type::<PyFloat>();
-            let before = cache.get(&class, |_| {
+            let before = CACHE.get(&class, |_| {
                 // As another thread may do while this one looks at the class.
-                cache.clear();
+                CACHE.clear();
                 1
             });
-            assert_eq!((before, cache.get(&class, |_| 2), cache.get(&class, |_| 3)), (1, 2, 2));
+            assert_eq!((before, CACHE.get(&class, |_| 2), CACHE.get(&class, |_| 3)), (1, 2, 2));
         });
     }
 }

@@ -1,10 +1,12 @@
 //! The containers whose arrays are converted: lists, tuples, mappings, dataclasses, classes of attrs and payloads.
 
+use crate::intern;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
-use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyMappingProxy, PyString, PyTuple, PyType};
+use pyo3::types::{
+    PyBool, PyDict, PyFloat, PyInt, PyList, PyMappingProxy, PyString, PyTuple, PyType,
+};
 
 use super::classes::{self, ClassCache};
 use super::tuples::{maker, rebuilt};
@@ -93,6 +95,32 @@ impl<'a, 'py> Container<'a, 'py> {
             Kind::Tuple => Ok(self.value.cast::<PyTuple>()?.iter().collect()),
             Kind::Dict => Ok(self.value.cast::<PyDict>()?.values().iter().collect()),
             _ => Ok(self.places()?.into_iter().map(|(_, value)| value).collect()),
+        }
+    }
+
+    /// The number of its items, if it is a list or a tuple of Python's own numbers, text and `None` alone.
+    pub fn plain_len(&self) -> Option<usize> {
+        match self.kind {
+            Kind::List => {
+                let list = self.value.cast_exact::<PyList>().ok()?;
+                #[cfg(Py_GIL_DISABLED)]
+                let all_plain = list.iter().all(|item| is_plain(&item));
+                // References would cost more than the rest.
+                #[cfg(not(Py_GIL_DISABLED))]
+                let all_plain = (0..list.len()).all(|index| {
+                    // SAFETY: the index is below the length, and no code runs that could change the list.
+                    let item =
+                        unsafe { ffi::PyList_GET_ITEM(list.as_ptr(), index as ffi::Py_ssize_t) };
+                    // SAFETY: the list has the item until other code runs.
+                    is_plain(&*unsafe { Borrowed::from_ptr(list.py(), item) })
+                });
+                all_plain.then(|| list.len())
+            }
+            Kind::Tuple => {
+                let tuple = self.value.cast_exact::<PyTuple>().ok()?;
+                tuple.iter_borrowed().all(|item| is_plain(&item)).then(|| tuple.len())
+            }
+            _ => None,
         }
     }
 
@@ -228,6 +256,16 @@ impl<'a, 'py> Container<'a, 'py> {
         }
         Ok(found)
     }
+}
+
+/// Returns whether an object is one of Python's own numbers, text or `None`.
+#[inline]
+fn is_plain(value: &Bound<'_, PyAny>) -> bool {
+    value.is_exact_instance_of::<PyInt>()
+        || value.is_exact_instance_of::<PyFloat>()
+        || value.is_exact_instance_of::<PyString>()
+        || value.is_exact_instance_of::<PyBool>()
+        || value.is_none()
 }
 
 /// Rules out numbers, text, functions and arrays without looking anything up: of the classes that are written in C and

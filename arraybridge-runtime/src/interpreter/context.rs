@@ -1,5 +1,6 @@
 //! Context variables, which the `with` blocks of `arraybridge._blocks` set.
 
+use crate::interpreter::once::Once;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
@@ -19,7 +20,7 @@ impl ContextVariable {
 
     /// The Python object, created on first use.
     pub fn get<'py>(&'py self, py: Python<'py>) -> PyResult<&'py Bound<'py, PyAny>> {
-        Ok(self.object.get_or_try_init(py, || self.create(py))?.bind(py))
+        Ok(self.object.try_once(py, || self.create(py))?.bind(py))
     }
 
     /// Does what [`get`](Self::get) does; on first use, another module's variable is adopted if
@@ -34,7 +35,7 @@ impl ContextVariable {
         find: impl FnOnce() -> PyResult<Bound<'py, PyAny>>,
     ) -> PyResult<&'py Bound<'py, PyAny>> {
         let adopt = || find().map(Bound::unbind).or_else(|_| self.create(py));
-        Ok(self.object.get_or_try_init(py, adopt)?.bind(py))
+        Ok(self.object.try_once(py, adopt)?.bind(py))
     }
 
     fn create(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {

@@ -6,6 +6,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::interpreter::once::Once;
 use arraybridge_tensor::memory::source::Handle;
 use dlpark::OpaqueContext;
 use pyo3::ffi;
@@ -39,7 +40,7 @@ const MAX_WAIT: Duration = Duration::from_secs(2);
 /// through frames that cannot be unwound, which ends the process.
 pub fn watch_finalization(py: Python<'_>) -> PyResult<()> {
     static WATCHED: PyOnceLock<()> = PyOnceLock::new();
-    WATCHED.get_or_try_init(py, || {
+    WATCHED.try_once(py, || {
         let note = pyo3::types::PyCFunction::new_closure(py, None, None, |arguments, _| {
             FINALIZING.store(true, Ordering::SeqCst);
             arguments.py().detach(|| {
@@ -261,30 +262,4 @@ unsafe impl OpaqueContext for DetachedBuffer {
 unsafe impl Handle for DetachedBuffer {}
 
 #[cfg(all(test, not(Py_LIMITED_API)))]
-mod tests {
-    use arraybridge_tensor::binding::wait;
-
-    use super::*;
-
-    #[test]
-    fn a_wait_of_the_driver_may_call_into_python() {
-        Python::attach(|_| {
-            // SAFETY: any thread may ask this.
-            let attached = || unsafe { ffi::PyGILState_Check() == 1 };
-            let (before, during) = wait(|| (attached(), Python::attach(|_| attached())));
-            assert!(!before && during && attached());
-        });
-    }
-
-    #[test]
-    fn a_reference_is_dropped_on_a_thread_that_is_not_attached() {
-        let (object, held) = Python::attach(|py| {
-            let object = pyo3::types::PyList::empty(py).into_any();
-            let held = DetachedRef::new(&object);
-            (object.unbind(), held)
-        });
-        std::thread::spawn(move || drop(held)).join().unwrap();
-        // SAFETY: the object is alive, and the thread attached.
-        assert_eq!(Python::attach(|_| unsafe { ffi::Py_REFCNT(object.as_ptr()) }), 1);
-    }
-}
+mod tests;

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use super::package::Part;
-use super::{function_code, interrupt};
+use super::{function_code, interrupt, repeated};
 pub use crate::error::{ConversionError, Error, Failure, Result};
 
 /// An object in a message, by its repr.
@@ -28,7 +28,7 @@ pub fn first_line(py: Python<'_>, error: &PyErr) -> String {
 
 /// Adds a note to an exception that does not have it yet: a program may raise one object again and again.
 pub fn add_note(py: Python<'_>, error: &PyErr, note: &str) -> PyResult<()> {
-    let notes = error.value(py).getattr_opt(pyo3::intern!(py, "__notes__"))?;
+    let notes = error.value(py).getattr_opt(crate::intern!(py, "__notes__"))?;
     match notes {
         Some(notes) if notes.contains(note)? => Ok(()),
         _ => error.add_note(py, note),
@@ -57,9 +57,40 @@ pub fn is_device_memory(py: Python<'_>, error: &PyErr) -> bool {
 
 /// Gives a warning of one of the package's classes, such as `SharedImmutableMemoryWarning`.
 pub fn warn(py: Python<'_>, name: &'static str, text: String) -> PyResult<()> {
-    let class = class(py, name).unwrap_or_else(|| py.get_type::<PyUserWarning>());
+    warn_at(py, name, text, function_code::stack_level(py)).map(drop)
+}
+
+/// Gives a warning that may be given often. The key stands for its text, which is not made where Python would not show
+/// it again.
+#[inline]
+pub fn warn_often(
+    py: Python<'_>,
+    name: &'static str,
+    key: u64,
+    text: impl FnOnce() -> String,
+) -> PyResult<()> {
+    if repeated::was_shown(py, name, key) {
+        return Ok(());
+    }
+    let (level, text) = (function_code::stack_level(py), text());
+    let class = warn_at(py, name, text.clone(), level)?;
+    // The frame that runs is the caller's.
+    if level == 1 {
+        repeated::remember(py, name, key, &text, &class);
+    }
+    Ok(())
+}
+
+fn warn_at<'py>(
+    py: Python<'py>,
+    name: &'static str,
+    text: String,
+    level: i32,
+) -> PyResult<Bound<'py, PyAny>> {
+    let class = class(py, name).unwrap_or_else(|| py.get_type::<PyUserWarning>()).into_any();
     let text = CString::new(text).unwrap_or_default();
-    PyErr::warn(py, class.as_any(), &text, function_code::stack_level(py))
+    PyErr::warn(py, &class, &text, level)?;
+    Ok(class)
 }
 
 impl From<Error> for PyErr {

@@ -1,11 +1,14 @@
 //! The state that a forked process inherits: one thread, the locks as they were, and a CUDA that
 //! does not work.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyCFunction, PyDict};
+use pyo3::types::{PyCFunction, PyDict, PyString};
 
 use arraybridge_host::process::Lock;
 pub use arraybridge_tensor::cuda::fork::has_lost_cuda;
@@ -36,21 +39,81 @@ pub fn with_lost_cuda(reason: String) -> String {
 /// while another is held.
 pub fn watch(py: Python<'_>, locks: Locks) {
     static WATCHED: PyOnceLock<()> = PyOnceLock::new();
+    #[expect(clippy::disallowed_methods, reason = "forks are not watched before")]
     WATCHED.get_or_init(py, || {
         locks::hold_during_forks(locks);
         // A system without `fork` lacks the function.
-        let _ = note_initialized_cuda(py);
+        let _ = add_hooks(py);
     });
 }
 
-/// Notes in a child whether CUDA was initialized in its parent. The child cannot find out: a driver that has
-/// lost its threads gives the same answer as one that was never initialized.
-fn note_initialized_cuda(py: Python<'_>) -> PyResult<()> {
+/// How long a fork waits for a first use, which may wait for the thread that forks.
+const MAX_WAIT: Duration = Duration::from_secs(10);
+
+/// The number of threads that make something for the first time.
+static MAKING: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
+}
+
+/// While it lives, forks in other threads wait.
+pub struct Making(());
+
+/// Begins to make something for the first time, of which a child must not inherit a half.
+#[cold]
+pub fn making() -> Making {
+    if DEPTH.replace(DEPTH.get() + 1) == 0 {
+        MAKING.fetch_add(1, Ordering::SeqCst);
+    }
+    Making(())
+}
+
+impl Drop for Making {
+    fn drop(&mut self) {
+        DEPTH.set(DEPTH.get() - 1);
+        if DEPTH.get() == 0 {
+            MAKING.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+}
+
+/// Waits for what other threads make for the first time, and for the package's modules that they import.
+fn wait_for_makers(py: Python<'_>) {
+    let start = Instant::now();
+    let is_making = || MAKING.load(Ordering::SeqCst) > 0 || is_importing(py).unwrap_or(false);
+    while DEPTH.get() == 0 && start.elapsed() < MAX_WAIT && is_making() {
+        py.detach(|| thread::sleep(Duration::from_millis(1)));
+    }
+}
+
+/// Returns whether a module of the package is being imported.
+fn is_importing(py: Python<'_>) -> PyResult<bool> {
+    let modules = py.import("sys")?.getattr("modules")?.cast_into::<PyDict>()?.copy()?;
+    for (name, module) in modules {
+        let name = name.cast::<PyString>()?.to_str()?;
+        if name.starts_with("arraybridge")
+            && module
+                .getattr("__spec__")?
+                .getattr("_initializing")
+                .is_ok_and(|is| is.is_truthy().unwrap_or(false))
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Has forks wait for what other threads make, and notes in a child whether CUDA was initialized in its parent. The child
+/// cannot find out: a driver that has lost its threads gives the same answer as one that was never initialized.
+fn add_hooks(py: Python<'_>) -> PyResult<()> {
     static WAS_INITIALIZED: AtomicBool = AtomicBool::new(false);
-    let before = PyCFunction::new_closure(py, None, None, |_, _| {
+    let before = PyCFunction::new_closure(py, None, None, |arguments, _| {
+        wait_for_makers(arguments.py());
         WAS_INITIALIZED.store(is_cuda_initialized(), Ordering::Relaxed);
     })?;
     let after_in_child = PyCFunction::new_closure(py, None, None, |_, _| {
+        MAKING.store(usize::from(DEPTH.get() > 0), Ordering::SeqCst);
         if WAS_INITIALIZED.load(Ordering::Relaxed) {
             note_lost_cuda();
         }
@@ -111,76 +174,4 @@ mod locks {
 }
 
 #[cfg(all(test, target_os = "linux"))]
-mod tests {
-    use std::any::Any;
-    use std::process::Command;
-    use std::sync::{Mutex, mpsc};
-    use std::thread;
-
-    use super::*;
-
-    static LOCK: Mutex<()> = Mutex::new(());
-    static IN_CHILD: InChild = InChild(AtomicBool::new(false));
-    static LOCKS: [&[&dyn Lock]; 2] = [&[&LOCK], &[&IN_CHILD]];
-
-    /// A flag that is true in a child.
-    struct InChild(AtomicBool);
-
-    impl Lock for InChild {
-        fn hold(&'static self) -> Box<dyn Any> {
-            Box::new(())
-        }
-
-        fn after_fork_in_child(&'static self) {
-            self.0.store(true, Ordering::Relaxed);
-        }
-    }
-
-    #[test]
-    fn a_child_does_not_inherit_a_lock_that_another_thread_held_and_is_noted() {
-        // Locks are registered once in a process, and another test may have done that here.
-        let name = "interpreter::fork::tests::children_find_the_lock_free_and_are_noted";
-        let tests = std::env::current_exe().unwrap();
-        let run = Command::new(tests).args(["--exact", name, "--ignored"]).output().unwrap();
-        let out = String::from_utf8_lossy(&run.stdout);
-        assert!(run.status.success() && out.contains("1 passed"), "{out}");
-    }
-
-    #[test]
-    #[ignore = "the test above runs it in a process of its own"]
-    fn children_find_the_lock_free_and_are_noted() {
-        locks::hold_during_forks(&LOCKS);
-        let (started, starts) = mpsc::channel();
-        let (stop, stops) = mpsc::channel::<()>();
-        let busy = thread::spawn(move || {
-            let mut turns = 0;
-            while stops.try_recv() == Err(mpsc::TryRecvError::Empty) {
-                let _held = LOCK.lock().unwrap();
-                turns += 1;
-                if turns == 3 {
-                    started.send(()).unwrap();
-                }
-                // It holds the lock nearly all the time.
-                thread::sleep(std::time::Duration::from_millis(1));
-            }
-        });
-        starts.recv().unwrap();
-        for _ in 0..20 {
-            // SAFETY: the child calls nothing that needs another thread, and ends at once.
-            let child = unsafe { libc::fork() };
-            if child == 0 {
-                let is_noted = IN_CHILD.0.load(Ordering::Relaxed);
-                let status = i32::from(LOCK.try_lock().is_err() || !is_noted);
-                // SAFETY: this ends the child without any cleanup.
-                unsafe { libc::_exit(status) };
-            }
-            let mut status = 0;
-            // SAFETY: the child exists, and the status is written to a local.
-            assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-            assert_eq!(status, 0, "the child found the lock taken, or was not noted");
-        }
-        assert!(!IN_CHILD.0.load(Ordering::Relaxed));
-        drop(stop);
-        busy.join().unwrap();
-    }
-}
+mod tests;

@@ -1,6 +1,6 @@
 //! The code of declared Python functions.
 
-use pyo3::intern;
+use crate::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 

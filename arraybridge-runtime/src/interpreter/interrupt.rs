@@ -1,9 +1,10 @@
 //! Exceptions that come from outside a call: `KeyboardInterrupt`, and what the handler of a signal raises, as for a
 //! timeout. They say nothing about the array, so that no other way is tried and they are raised again.
 
+use std::cell::Cell;
 use std::ffi::{c_int, c_long, c_void};
 
-use pyo3::exceptions::PyException;
+use pyo3::exceptions::{PyException, PyMemoryError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 
@@ -13,10 +14,25 @@ pub fn is_interrupt(py: Python<'_>, error: &PyErr) -> bool {
     !error.is_instance_of::<PyException>(py) || is_from_handler(py, error).unwrap_or(false)
 }
 
-/// Has an interrupt raised again in this thread, as soon as it runs Python code. Other exceptions are dropped.
+thread_local! {
+    /// True if an attempt of this call found no memory.
+    static FOUND_NO_MEMORY: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Notes that a call begins, in which memory may suffice.
+#[inline]
+pub fn forget_memory_error() {
+    FOUND_NO_MEMORY.set(false);
+}
+
+/// Has an interrupt raised again in this thread, as soon as it runs Python code. A `MemoryError` is remembered: see
+/// [`deferred`]. Other exceptions are dropped.
 #[cold]
 pub fn defer(py: Python<'_>, error: PyErr) {
     if !is_interrupt(py, &error) {
+        if error.is_instance_of::<PyMemoryError>(py) {
+            FOUND_NO_MEMORY.set(true);
+        }
         return;
     }
     let Ok((thread, main)) = threads(py) else { return };
@@ -34,12 +50,18 @@ pub fn defer(py: Python<'_>, error: PyErr) {
     }
 }
 
-/// An interrupt that was deferred, or comes from a signal just now. It may be the reason why a call failed.
+/// What may be the reason why a call failed: an interrupt that was deferred, or comes from a signal just now, or that an
+/// attempt found no memory.
 #[cold]
 pub fn deferred(py: Python<'_>) -> Option<PyErr> {
     // SAFETY: the thread is attached. Only the main thread has something to do here.
     let failed = unsafe { ffi::Py_MakePendingCalls() } != 0;
-    failed.then(|| PyErr::fetch(py))
+    if failed {
+        return Some(PyErr::fetch(py));
+    }
+    FOUND_NO_MEMORY
+        .get()
+        .then(|| PyMemoryError::new_err("no memory was left to look at the arguments"))
 }
 
 /// Raises an exception, and takes over the reference to it.

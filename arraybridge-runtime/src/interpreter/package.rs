@@ -3,7 +3,8 @@
 //! Rust names one module of it, `_core`, which is the package's own extension module. There the package leaves
 //! each [`Part`], or a function that imports it. Extension modules find the parts in the same place.
 
-use pyo3::intern;
+use crate::intern;
+use crate::interpreter::once::Once;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyModule};
@@ -37,7 +38,7 @@ macro_rules! parts {
 parts! {
     /// `_BARS`, the context variable with the maker of bars.
     Blocks = "blocks",
-    /// `without_numbers(table) -> list[str]`, `inexact(table, array) -> str | None`.
+    /// `way(table) -> str`, `numbers(table) -> ndarray | None`, `inexact(table, array) -> str | None`.
     Columns = "columns",
     /// `outside(declared, *args, **kwargs)`: a call that `torch.compile` leaves outside its graph.
     Dynamo = "dynamo",
@@ -45,7 +46,7 @@ parts! {
     Exceptions = "exceptions",
     /// `declare(module, exported, tuples) -> list[(str, function)]`, `named_tuple(name, docs, module, fields, names)`.
     Export = "export",
-    /// `about(function)`, `dress(declared, ..)`, `extended(signature, added)`, `function_of(declared, function)`.
+    /// `about(function)`, `dress(declared, ..)`, `function_of(declared, function)`.
     Function = "function",
     /// `call(function, args, kwargs, added)`, `check(framework, name, options)`, `rule(function, ..)`.
     Gradients = "gradients",
@@ -53,6 +54,8 @@ parts! {
     Ladder = "ladder",
     /// What reads and writes arrays part by part: `stand_in`, `read`, `write`, `rows`, `chunks`, `overlap` and others.
     Lazy = "lazy",
+    /// `Modes()`, whose `run(function, *arguments)` calls a function in the modes of the thread that made it.
+    Modes = "modes",
     /// `check_names(options)`, `read(options) -> dict`.
     Options = "options",
     /// `show_bytes(bar, done, total)`.
@@ -61,6 +64,8 @@ parts! {
     Room = "room",
     /// The classes of coroutines and generators of declared functions, by name.
     Steps = "steps",
+    /// `discover(package) -> bool`: reads the tables of installed packages, unless an object of `package` needs none.
+    Tables = "tables",
     /// Objects with an array inside: `_is_registered(class)`, `_opened(object)`, `_rewrapped(..)` and others.
     Wrappers = "wrappers",
 }
@@ -81,7 +86,7 @@ impl Part {
             let is_there = part.is_instance_of::<PyModule>();
             Ok::<_, PyErr>(if is_there { part } else { part.call0()? }.unbind())
         };
-        Ok(FOUND[self as usize].get_or_try_init(py, find)?.bind(py))
+        Ok(FOUND[self as usize].try_once(py, find)?.bind(py))
     }
 
     /// An attribute of the part, which is kept in `cell`.
@@ -97,6 +102,6 @@ impl Part {
         name: &str,
     ) -> PyResult<&'py Bound<'py, PyAny>> {
         let find = || self.get(py)?.getattr(name).map(Bound::unbind);
-        Ok(cell.get_or_try_init(py, find)?.bind(py))
+        Ok(cell.try_once(py, find)?.bind(py))
     }
 }

@@ -1,6 +1,6 @@
 //! Bars that show how far a call in many steps is. The package has the context variable.
 
-use pyo3::intern;
+use crate::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;

@@ -1,7 +1,25 @@
-//! Tuples, named tuples and lists with new elements.
+//! Tuples, named tuples and lists with new elements, and the slices that index them.
 
+use std::ops::Range;
+use std::ptr;
+
+use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple, PyType};
+use pyo3::types::{PyInt, PyList, PyTuple, PyType};
+
+/// The index `start:stop`. PyO3's own constructor, as of version 0.30, never releases the numbers.
+///
+/// # Errors
+///
+/// `MemoryError`.
+pub fn slice(py: Python<'_>, Range { start, end }: Range<usize>) -> PyResult<Bound<'_, PyAny>> {
+    let (start, stop) = (PyInt::new(py, start), PyInt::new(py, end));
+    // SAFETY: the slice gets references of its own to the numbers. The step, null, is `None`.
+    unsafe {
+        let slice = ffi::PySlice_New(start.as_ptr(), stop.as_ptr(), ptr::null_mut());
+        Bound::from_owned_ptr_or_err(py, slice)
+    }
+}
 
 /// The object as a tuple that can be built from elements: a plain one or a named one.
 pub fn plain_tuple<'a, 'py>(value: &'a Bound<'py, PyAny>) -> Option<&'a Bound<'py, PyTuple>> {
@@ -14,9 +32,9 @@ pub fn plain_tuple<'a, 'py>(value: &'a Bound<'py, PyAny>) -> Option<&'a Bound<'p
 /// in C, such as `torch.return_types.max`.
 pub fn maker<'py>(class: &Bound<'py, PyType>) -> Option<Bound<'py, PyAny>> {
     let py = class.py();
-    let make = class.getattr_opt(pyo3::intern!(py, "_make")).ok()?;
+    let make = class.getattr_opt(crate::intern!(py, "_make")).ok()?;
     make.or_else(|| {
-        let structure = class.hasattr(pyo3::intern!(py, "n_sequence_fields")).unwrap_or(false);
+        let structure = class.hasattr(crate::intern!(py, "n_sequence_fields")).unwrap_or(false);
         structure.then(|| class.clone().into_any())
     })
 }

@@ -14,7 +14,7 @@ use pyo3::pyclass::PyClass;
 use pyo3::pyclass::boolean_struct::True;
 use pyo3::types::{PyDict, PyTuple};
 
-use super::{panic, park};
+use super::{interrupt, panic, park};
 
 /// A class whose objects support vectorcall. It cannot be subclassed. Implement it with
 /// `vectorcall_class!`.
@@ -186,10 +186,11 @@ unsafe fn called<'py, C: Vectorcall>(
     body: impl FnOnce(&Bound<'py, C>, &Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     park::rather_than_end(py);
+    interrupt::forget_memory_error();
     let call = || {
         // SAFETY: the callable is an object of the class.
         let object = unsafe { Borrowed::from_ptr(py, callable).cast_unchecked() };
-        body(&object, given)
+        body(&object, given).map_err(|error| panic::raised(py, error))
     };
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
         // SAFETY: the caller keeps the callable alive.

@@ -3,9 +3,9 @@
 use ndarray::{ArrayView, ArrayViewMut, Dimension, RawArrayView, RawArrayViewMut};
 use pyo3::prelude::*;
 
-use super::constraints::{Constrained, is_contiguous, not_contiguous};
+use super::constraints::{is_contiguous, not_contiguous};
 use super::copies::{Copied, why_copied, why_made};
-use super::{Call, Detach, Usage};
+use super::{Detach, RustCall, Usage};
 use crate::convert::plan::Why;
 use crate::convert::{self, trace};
 use crate::interpreter::error::{Error, Result};
@@ -50,16 +50,23 @@ pub trait Argument<'a>: Sized {
     /// # Errors
     ///
     /// The reason why the object is not such a container.
-    fn find(_: &Call<'_, '_>, _: usize) -> Result<()> {
+    fn find(_: &RustCall<'_, '_>, _: usize) -> Result<()> {
         Ok(())
     }
 
-    /// Reads what the caller gave.
+    /// True if it can be asked to be contiguous, and to be no copy.
+    const CONSTRAINED: bool = false;
+
+    /// Reads what the caller gave. An array that is not contiguous is copied with `CONTIGUOUS`, unless it has to be
+    /// `SHARED`.
     ///
     /// # Errors
     ///
     /// The reason why the object cannot be such an argument.
-    fn open(call: &Call<'_, '_>, index: usize) -> Result<Self::Holder>;
+    fn open<const CONTIGUOUS: bool, const SHARED: bool>(
+        call: &RustCall<'_, '_>,
+        index: usize,
+    ) -> Result<Self::Holder>;
 
     /// The argument.
     fn get(holder: &'a mut Self::Holder) -> Self;
@@ -80,30 +87,11 @@ pub struct OpenedArray<A> {
 impl<'a, T: Element, D: Dimension> Argument<'a> for ArrayView<'a, T, D> {
     type Holder = OpenedArray<RawArrayView<T, D>>;
 
+    const CONSTRAINED: bool = true;
+
     #[inline]
-    fn open(call: &Call<'_, '_>, index: usize) -> Result<Self::Holder> {
-        Self::open_as::<false, false>(call, index)
-    }
-
-    fn shape(holder: &Self::Holder) -> Option<&[usize]> {
-        Some(holder.array.shape())
-    }
-
-    fn get(holder: &'a mut Self::Holder) -> Self {
-        // SAFETY: `open` checked the element type, the alignment and the bounds. The holder, or the
-        // caller of the function, keeps the memory alive while the holder is borrowed. The call has
-        // claimed the memory, so that no other argument of it is written through, and then checked
-        // bools. Python code that
-        // writes meanwhile, in this thread or in another one, breaks what ARCHITECTURE.md assumes of
-        // Python threads.
-        unsafe { holder.array.clone().deref_into_view() }
-    }
-}
-
-impl<'a, T: Element, D: Dimension> Constrained<'a> for ArrayView<'a, T, D> {
-    #[inline]
-    fn open_as<const CONTIGUOUS: bool, const SHARED: bool>(
-        call: &Call<'_, '_>,
+    fn open<const CONTIGUOUS: bool, const SHARED: bool>(
+        call: &RustCall<'_, '_>,
         index: usize,
     ) -> Result<Self::Holder> {
         let given = required(call, index)?;
@@ -153,17 +141,39 @@ impl<'a, T: Element, D: Dimension> Constrained<'a> for ArrayView<'a, T, D> {
         };
         open().map_err(|error| call.about(index, error))
     }
+
+    fn shape(holder: &Self::Holder) -> Option<&[usize]> {
+        Some(holder.array.shape())
+    }
+
+    fn get(holder: &'a mut Self::Holder) -> Self {
+        // SAFETY: `open` checked the element type, the alignment and the bounds. The holder, or the
+        // caller of the function, keeps the memory alive while the holder is borrowed. The call has
+        // claimed the memory, so that no other argument of it is written through, and then checked
+        // bools. Python code that
+        // writes meanwhile, in this thread or in another one, breaks what ARCHITECTURE.md assumes of
+        // Python threads.
+        unsafe { holder.array.clone().deref_into_view() }
+    }
 }
 
 impl<'a, T: Element, D: Dimension> Argument<'a> for ArrayViewMut<'a, T, D> {
     type Holder = OpenedArray<RawArrayViewMut<T, D>>;
+    const CONSTRAINED: bool = true;
 
-    fn open(call: &Call<'_, '_>, index: usize) -> Result<Self::Holder> {
+    fn open<const CONTIGUOUS: bool, const SHARED: bool>(
+        call: &RustCall<'_, '_>,
+        index: usize,
+    ) -> Result<Self::Holder> {
         let given = required(call, index)?;
         if T::DTYPE == DType::Bool && call.python_runs() {
             return Err(call.about(index, writable_bools()));
         }
-        if let Some(array) = call.in_place(index, &given, true, |view| Ok(raw_mut(view)?)) {
+        let open_raw = |view: &View| match CONTIGUOUS && !is_contiguous(view) {
+            true => Err(not_contiguous()),
+            false => Ok(raw_mut(view)?),
+        };
+        if let Some(array) = call.in_place(index, &given, true, open_raw) {
             return Ok(OpenedArray { array, _owner: None });
         }
         let open = || {
@@ -171,7 +181,7 @@ impl<'a, T: Element, D: Dimension> Argument<'a> for ArrayViewMut<'a, T, D> {
             expect::<T, D>(call, index, opened.source.view(), false)?;
             call.pin(&given, &opened)?;
             let (view, owner) = opened.source.into_parts();
-            let array = raw_mut(&view)?;
+            let array = open_raw(&view)?;
             call.note(index, view, true, T::DTYPE == DType::Bool);
             Ok(OpenedArray { array, _owner: Some(owner) })
         };
@@ -192,53 +202,47 @@ impl<'a, T: Element, D: Dimension> Argument<'a> for ArrayViewMut<'a, T, D> {
     }
 }
 
-impl<'a> Argument<'a> for Tensor {
-    type Holder = Option<Tensor>;
+macro_rules! tensors {
+    ($($tensor:ty: |$holder:ident| $get:expr;)*) => {$(
+        impl<'a> Argument<'a> for $tensor {
+            type Holder = Option<Tensor>;
 
-    fn open(call: &Call<'_, '_>, index: usize) -> Result<Option<Tensor>> {
-        open_tensor(call, index).map(Some)
-    }
+            fn open<const CONTIGUOUS: bool, const SHARED: bool>(
+                call: &RustCall<'_, '_>,
+                index: usize,
+            ) -> Result<Option<Tensor>> {
+                open_tensor(call, index).map(Some)
+            }
 
-    fn get(holder: &'a mut Option<Tensor>) -> Self {
-        holder.take().expect("an argument is taken once")
-    }
+            fn get($holder: &'a mut Option<Tensor>) -> Self {
+                $get.expect("an argument is taken once")
+            }
 
-    fn shape(holder: &Option<Tensor>) -> Option<&[usize]> {
-        holder.as_ref().map(Tensor::shape)
-    }
+            fn shape(holder: &Option<Tensor>) -> Option<&[usize]> {
+                holder.as_ref().map(Tensor::shape)
+            }
+        }
+    )*};
 }
 
-impl<'a> Argument<'a> for &'a Tensor {
-    type Holder = Tensor;
-
-    fn open(call: &Call<'_, '_>, index: usize) -> Result<Tensor> {
-        open_tensor(call, index)
-    }
-
-    fn get(holder: &'a mut Tensor) -> Self {
-        holder
-    }
-
-    fn shape(holder: &Tensor) -> Option<&[usize]> {
-        Some(holder.shape())
-    }
+tensors! {
+    Tensor: |holder| holder.take();
+    &'a Tensor: |holder| holder.as_ref();
 }
 
 impl<'a, A: Argument<'a>> Argument<'a> for Option<A> {
     type Holder = Option<A::Holder>;
+    const CONSTRAINED: bool = A::CONSTRAINED;
 
-    fn find(call: &Call<'_, '_>, index: usize) -> Result<()> {
-        match call.given(index) {
-            Some(given) if !given.is_none() => A::find(call, index),
-            _ => Ok(()),
-        }
+    fn find(call: &RustCall<'_, '_>, index: usize) -> Result<()> {
+        if call.is_given(index) { A::find(call, index) } else { Ok(()) }
     }
 
-    fn open(call: &Call<'_, '_>, index: usize) -> Result<Option<A::Holder>> {
-        match call.given(index) {
-            Some(given) if !given.is_none() => A::open(call, index).map(Some),
-            _ => Ok(None),
-        }
+    fn open<const CONTIGUOUS: bool, const SHARED: bool>(
+        call: &RustCall<'_, '_>,
+        index: usize,
+    ) -> Result<Option<A::Holder>> {
+        call.is_given(index).then(|| A::open::<CONTIGUOUS, SHARED>(call, index)).transpose()
     }
 
     fn get(holder: &'a mut Option<A::Holder>) -> Self {
@@ -250,7 +254,7 @@ impl<'a, A: Argument<'a>> Argument<'a> for Option<A> {
     }
 }
 
-fn open_tensor(call: &Call<'_, '_>, index: usize) -> Result<Tensor> {
+fn open_tensor(call: &RustCall<'_, '_>, index: usize) -> Result<Tensor> {
     let open = |given: &Bound<'_, PyAny>| {
         let start = trace::start();
         let mut opened = convert::open_to_hold(given, call.stream_handle())?;
@@ -274,7 +278,7 @@ fn open_tensor(call: &Call<'_, '_>, index: usize) -> Result<Tensor> {
 }
 
 pub(super) fn required<'c, 'py>(
-    call: &'c Call<'_, 'py>,
+    call: &'c RustCall<'_, 'py>,
     index: usize,
 ) -> Result<Borrowed<'c, 'py, PyAny>> {
     call.given(index).ok_or_else(|| call.about(index, Error::Type("an array is needed".into())))
@@ -282,7 +286,7 @@ pub(super) fn required<'c, 'py>(
 
 /// Checks the rank, and the element type unless it is going to be cast.
 fn expect<T: Element, D: Dimension>(
-    call: &Call<'_, '_>,
+    call: &RustCall<'_, '_>,
     index: usize,
     view: &View,
     cast: bool,
@@ -291,21 +295,20 @@ fn expect<T: Element, D: Dimension>(
     if rank_fits && (cast || view.dtype() == T::DTYPE) {
         return Ok(());
     }
-    Err(another_array(call, index, view, T::DTYPE, D::NDIM))
+    Err(another_array(call, index, (view.ndim(), view.dtype().name()), T::DTYPE, D::NDIM))
 }
 
 #[cold]
-fn another_array(
-    call: &Call<'_, '_>,
+pub(super) fn another_array(
+    call: &RustCall<'_, '_>,
     index: usize,
-    view: &View,
+    (ndim, found): (usize, &str),
     dtype: DType,
     rank: Option<usize>,
 ) -> Error {
-    let ndim = view.ndim();
     let wanted = rank.map(|wanted| format!("{wanted}-dimensional ")).unwrap_or_default();
     let mut text =
-        format!("expected a {wanted}{dtype} array, not a {ndim}-dimensional {} one", view.dtype());
+        format!("expected a {wanted}{dtype} array, not a {ndim}-dimensional {found} one");
     let entry = call.function.entry;
     let before = entry.parameters.get(..index).unwrap_or_default();
     let is_first = index < entry.parameters.len() && before.iter().all(|p| p.usage == Usage::Value);
@@ -322,7 +325,7 @@ fn writable_bools() -> Error {
     Error::Type(text.into())
 }
 
-impl<'a, 'py> Call<'a, 'py> {
+impl<'a, 'py> RustCall<'a, 'py> {
     /// A plain Python value, or an object that the declaration has converted; `None` if the caller
     /// left it out.
     ///

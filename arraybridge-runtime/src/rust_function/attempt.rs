@@ -9,7 +9,7 @@
 
 use std::cell::Cell;
 
-use super::{Call, Exposure};
+use super::{Exposure, RustCall};
 use crate::memory::cast::DETACH_FROM;
 
 /// A function and its arguments.
@@ -36,11 +36,11 @@ impl<A, R> Attempt<A, R> {
 /// A function that may be called detached.
 pub trait Detachable<R> {
     /// Calls the function.
-    fn __call(&self, call: &Call<'_, '_>) -> R;
+    fn __call(&self, call: &RustCall<'_, '_>) -> R;
 }
 
 impl<A: Send, R: Send> Detachable<R> for Attempt<A, R> {
-    fn __call(&self, call: &Call<'_, '_>) -> R {
+    fn __call(&self, call: &RustCall<'_, '_>) -> R {
         let (arguments, body) = (self.take_arguments(), self.body);
         let Exposure { private_bytes, on_host, on_device } = &call.exposure;
         let large = private_bytes.get() >= DETACH_FROM;
@@ -54,16 +54,16 @@ impl<A: Send, R: Send> Detachable<R> for Attempt<A, R> {
 /// A function that has to be called attached.
 pub trait Attached<R> {
     /// Calls the function.
-    fn __call(&self, call: &Call<'_, '_>) -> R;
+    fn __call(&self, call: &RustCall<'_, '_>) -> R;
 }
 
 impl<A, R> Attached<R> for &Attempt<A, R> {
-    fn __call(&self, _: &Call<'_, '_>) -> R {
+    fn __call(&self, _: &RustCall<'_, '_>) -> R {
         (self.body)(self.take_arguments())
     }
 }
 
-impl Call<'_, '_> {
+impl RustCall<'_, '_> {
     /// Runs a function detached.
     ///
     /// # Safety

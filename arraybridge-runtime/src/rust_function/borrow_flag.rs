@@ -1,6 +1,7 @@
 //! The borrow flags of NumPy arrays that all extensions built with rust-numpy share, where another extension
 //! was the first to publish them. Where the package was, they are claims.
 
+use crate::interpreter::once::Once;
 use crate::interpreter::package;
 use numpy::{
     BorrowError, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyReadwriteArrayDyn,
@@ -26,7 +27,7 @@ pub(super) fn are_claims_known(py: Python<'_>) -> Option<bool> {
 #[cold]
 pub(super) fn are_claims(py: Python<'_>) -> PyResult<bool> {
     let publish = || package::core(py)?.call_method0("_publish_borrows")?.extract();
-    ARE_CLAIMS.get_or_try_init(py, publish).copied()
+    ARE_CLAIMS.try_once(py, publish).copied()
 }
 
 /// A raised flag, which is lowered when this is dropped. The element type has no meaning: a flag

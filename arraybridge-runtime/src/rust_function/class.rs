@@ -1,13 +1,25 @@
 //! Declared functions as Python sees them.
 
+#![expect(
+    clippy::disallowed_macros,
+    reason = "the code that PyO3 derives makes its strings while forks wait"
+)]
+
+use std::ffi::CString;
+
+use arraybridge_native::Entry;
+
+use crate::interpreter::fork;
+use crate::interpreter::once::Once;
 use crate::interpreter::package::Part;
-use pyo3::exceptions::PyImportError;
+use pyo3::exceptions::{PyImportError, PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyTuple, PyType};
+use pyo3::types::{PyCapsule, PyDict, PyTuple, PyType};
 
 use super::named_tuple::{add_classes, tuple_names};
-use super::{Call, Declaration, FunctionEntry, Parameter, Returns, Setting, Sorted};
+use super::native;
+use super::{Declaration, FunctionEntry, Parameter, Returns, RustCall, Setting, Sorted};
 use crate::c_api;
 use crate::framework::generated::MemoryType;
 use crate::framework::spec::Framework;
@@ -29,18 +41,32 @@ impl Function {
         let vectorcall = vectorcall::Slot::default();
         let function = Bound::new(py, Function { vectorcall, declaration })?;
         static INSTALLED: PyOnceLock<()> = PyOnceLock::new();
-        INSTALLED.get_or_init(py, || vectorcall::install(&function));
+        INSTALLED.once(py, || vectorcall::install(&function));
         Ok(function)
     }
 
     fn called<'py>(slf: &Bound<'py, Self>, given: &Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
-        slf.get().invoke(slf.py(), given)
+        slf.get().with_call(slf.py(), given, |call| match call.invoke() {
+            // No array of a program that is being compiled can be opened.
+            Err(error) if slf.get().declaration.entry.native.is_some() => {
+                let error = PyErr::from(error);
+                call.in_program(slf)?.ok_or(error)
+            }
+            done => Ok(done?),
+        })
     }
 
-    fn invoke<'py>(&self, py: Python<'py>, given: &Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
+    /// Uses a call with what a caller gave.
+    #[inline]
+    fn with_call<'py>(
+        &self,
+        py: Python<'py>,
+        given: &Given<'_, 'py>,
+        run: impl FnOnce(&RustCall<'_, 'py>) -> PyResult<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let mut sorted = Sorted::new();
         let given = self.declaration.entry.bind(given, &mut sorted)?;
-        Ok(Call::new(py, self.declaration, given).invoke()?)
+        run(&RustCall::new(py, self.declaration, given))
     }
 }
 
@@ -48,19 +74,85 @@ impl Function {
 impl Function {
     #[pyo3(signature = (*args, **kwargs))]
     fn __call__<'py>(
-        &self,
+        slf: &Bound<'py, Self>,
         args: &Bound<'py, PyTuple>,
         kwargs: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let py = args.py();
-        let (names, values): (Vec<_>, Vec<_>) = kwargs.into_iter().flatten().unzip();
-        let all = args.iter_borrowed().chain(values.iter().map(Bound::as_borrowed));
-        self.invoke(py, &Given::of(&all.collect::<Vec<_>>(), &PyTuple::new(py, names)?))
+        gathered(args, kwargs, |given| Self::called(slf, given))
+    }
+
+    /// Whether it is an operator of compiled programs.
+    #[getter]
+    fn _is_native(&self) -> bool {
+        self.declaration.entry.native.is_some()
+    }
+
+    /// What a program has to pass for a call, and what it gets; None without a rule for the shapes of the results, and
+    /// if a plain value is an array of the program.
+    #[pyo3(signature = (*args, **kwargs))]
+    fn _describe<'py>(
+        &self,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let Some(native) = &self.declaration.entry.native else { return Ok(None) };
+        let describe = |call: &RustCall<'_, 'py>| match call.has_values()? {
+            true => Ok((native.describe)(call)?),
+            false => Ok(args.py().None().into_bound(args.py())),
+        };
+        let found = gathered(args, kwargs, |given| self.with_call(args.py(), given, describe))?;
+        Ok((!found.is_none()).then_some(found))
+    }
+
+    /// The name of the function as an operator, and XLA's handler in a capsule; None without such a rule.
+    fn _target<'py>(&self, py: Python<'py>) -> PyResult<Option<(String, Bound<'py, PyCapsule>)>> {
+        let entry = self.declaration.entry;
+        entry.native.as_ref().map(|native| native.target(py, entry)).transpose()
+    }
+
+    /// What tells it from the functions of other modules, and not from itself where its module is imported again; None
+    /// without such a rule.
+    #[getter]
+    fn _key(&self) -> Option<(String, usize)> {
+        let entry = self.declaration.entry;
+        let address = entry.native.as_ref()?.entry.xla as *const () as usize;
+        Some((entry.path(), address))
+    }
+
+    /// What the function needs to be an operator of PyTorch, which `_register` registers.
+    fn _operator(&self) -> Option<native::Operator> {
+        let entry = self.declaration.entry;
+        entry.native.as_ref().map(|native| native.operator(entry))
+    }
+
+    /// Registers the function as an operator of PyTorch, or of TensorFlow, which has no namespaces. The library of the
+    /// framework is in this file.
+    #[pyo3(signature = (library, name, namespace = None))]
+    fn _register(&self, library: CString, name: &str, namespace: Option<&str>) -> PyResult<()> {
+        let native = self.declaration.entry.native.as_ref();
+        let Entry { torch, tensorflow, .. } =
+            native.ok_or_else(|| PyTypeError::new_err("it has no rule for its results"))?.entry;
+        let registered = match namespace {
+            Some(namespace) => torch.register(&library, namespace, name),
+            None => tensorflow.register(&library, name),
+        };
+        registered.map_err(|error| PyRuntimeError::new_err(error.text))
     }
 
     fn __repr__(&self) -> String {
         format!("<Rust function {}>", self.declaration.entry.name)
     }
+}
+
+/// Uses what a caller gave in a tuple and a dict.
+fn gathered<'py, T>(
+    args: &Bound<'py, PyTuple>,
+    kwargs: Option<&Bound<'py, PyDict>>,
+    run: impl FnOnce(&Given<'_, 'py>) -> PyResult<T>,
+) -> PyResult<T> {
+    let (names, values): (Vec<_>, Vec<_>) = kwargs.into_iter().flatten().unzip();
+    let all = args.iter_borrowed().chain(values.iter().map(Bound::as_borrowed));
+    run(&Given::of(&all.collect::<Vec<_>>(), &PyTuple::new(args.py(), names)?))
 }
 
 fn framework(name: &'static str) -> PyResult<&'static Framework> {
@@ -91,7 +183,10 @@ pub fn export(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let entries = inventory::iter::<FunctionEntry>.into_iter();
     let exported = entries.map(|entry| Exported::of(py, entry)).collect::<PyResult<Vec<_>>>()?;
     let declare = Part::Export.get(py)?.getattr("declare")?;
-    let declared = declare.call1((module, exported, tuple_names()))?;
+    let declared = {
+        let _making = fork::making();
+        declare.call1((module, exported, tuple_names()))?
+    };
     for (name, function) in declared.extract::<Vec<(String, Bound<'_, PyAny>)>>()? {
         module.add(name, function)?;
     }

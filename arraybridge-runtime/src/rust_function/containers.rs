@@ -13,8 +13,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyMapping, PySequence, PyString, PyTuple};
 
 use super::argument::required;
-use super::{Argument, Call};
+use super::{Argument, RustCall};
 use crate::framework::detect;
+use crate::interpreter::classes::shown_name;
 use crate::interpreter::error::{Error, Result};
 
 /// The items in the containers of a call. The first items stand for the parameters.
@@ -31,9 +32,23 @@ struct Item<'py> {
 }
 
 /// The place of an item in its container.
-enum Key {
+#[derive(Clone)]
+pub enum Key {
     Position(usize),
     Name(String),
+}
+
+/// The objects that were found in a container.
+type Found<'py> = Vec<(Key, Bound<'py, PyAny>)>;
+
+impl Key {
+    /// The name of an item of a map.
+    fn take_name(&mut self) -> String {
+        match self {
+            Key::Name(name) => std::mem::take(name),
+            Key::Position(position) => position.to_string(),
+        }
+    }
 }
 
 impl<'py> Items<'py> {
@@ -45,7 +60,7 @@ impl<'py> Items<'py> {
         Box::new(Items(RefCell::new((0..parameters).map(parameter).collect())))
     }
 
-    fn add(&self, container: usize, found: Vec<(Key, Bound<'py, PyAny>)>) -> Range<usize> {
+    fn add(&self, container: usize, found: Found<'py>) -> Range<usize> {
         let mut items = self.0.borrow_mut();
         let contents = items.len()..items.len() + found.len();
         items[container].contents = Some(contents.clone());
@@ -83,11 +98,8 @@ impl<'py> Items<'py> {
         self.0.borrow()[index].contents.clone()
     }
 
-    fn name(&self, index: usize) -> String {
-        match &self.0.borrow()[index].key {
-            Key::Name(name) => name.clone(),
-            Key::Position(position) => position.to_string(),
-        }
+    fn key(&self, index: usize) -> Key {
+        self.0.borrow()[index].key.clone()
     }
 
     fn object(&self, py: Python<'py>, index: usize) -> Option<Borrowed<'_, 'py, PyAny>> {
@@ -99,7 +111,7 @@ impl<'py> Items<'py> {
     }
 }
 
-impl<'py> Call<'_, 'py> {
+impl<'py> RustCall<'_, 'py> {
     /// The item of a container at an index behind those of the parameters.
     #[cold]
     pub(super) fn item(&self, index: usize) -> Option<Borrowed<'_, 'py, PyAny>> {
@@ -147,38 +159,20 @@ impl<'py> Call<'_, 'py> {
         }
     }
 
-    /// Finds the contents of a container, and of the containers in it.
-    fn find_items<'x, A: Argument<'x>>(
-        &self,
-        index: usize,
-        found: Vec<(Key, Bound<'py, PyAny>)>,
-    ) -> Result<()> {
-        let items = self.items.get_or_init(|| Items::new(self.given.len()));
-        items.add(index, found).try_for_each(|index| A::find(self, index))
+    /// Notes the contents of a container.
+    fn add_items(&self, index: usize, found: Found<'py>) -> Range<usize> {
+        self.items.get_or_init(|| Items::new(self.given.len())).add(index, found)
     }
 
-    fn contents(&self, index: usize) -> Range<usize> {
+    /// The contents of a container, with their keys.
+    fn contents(&self, index: usize) -> impl Iterator<Item = (Key, usize)> {
         let items = self.items.get().expect("a container is searched before it is opened");
-        items.contents(index).expect("what the container holds was found")
-    }
-
-    /// Opens everything in a container.
-    fn open_items<'x, A: Argument<'x>>(&self, index: usize) -> Result<Vec<A::Holder>> {
-        self.contents(index).map(|index| A::open(self, index)).collect()
-    }
-
-    fn open_named<'x, A: Argument<'x>>(&self, index: usize) -> Result<Vec<(String, A::Holder)>> {
-        let items = self.items.get().expect("a container is searched before it is opened");
-        let open = |index| Ok((items.name(index), A::open(self, index)?));
-        self.contents(index).map(open).collect()
+        let contents = items.contents(index).expect("what the container holds was found");
+        contents.map(|index| (items.key(index), index))
     }
 
     /// The elements of a list, a tuple or another sequence; `count` of them, if that is fixed.
-    fn sequence(
-        &self,
-        index: usize,
-        count: Option<usize>,
-    ) -> Result<Vec<(Key, Bound<'py, PyAny>)>> {
+    fn sequence(&self, index: usize, count: Option<usize>) -> Result<Found<'py>> {
         let given = required(self, index)?;
         let elements = elements_of(&given).map_err(|error| self.about(index, error))?;
         let Some(elements) = elements else {
@@ -193,7 +187,7 @@ impl<'py> Call<'_, 'py> {
     }
 
     /// The values of a dict or of another mapping, whose keys are text.
-    fn mapping(&self, index: usize) -> Result<Vec<(Key, Bound<'py, PyAny>)>> {
+    fn mapping(&self, index: usize) -> Result<Found<'py>> {
         let given = required(self, index)?;
         let read = || -> Result<Vec<_>> {
             let pairs: Vec<_> = match (given.cast::<PyDict>(), given.cast::<PyMapping>()) {
@@ -233,67 +227,49 @@ fn elements_of<'py>(given: &Bound<'py, PyAny>) -> Result<Option<Vec<Bound<'py, P
 
 #[cold]
 fn no_container(given: &Bound<'_, PyAny>, wanted: &str) -> Error {
-    let class = detect::qualified_name(given.get_type().as_any()).unwrap_or_default();
+    let class = shown_name(&given.get_type());
     Error::Type(format!("expected {wanted}, not {class}"))
 }
 
-impl<'a, A: Argument<'a>> Argument<'a> for Vec<A> {
-    type Holder = Vec<A::Holder>;
+/// Containers of arrays of one type: how the objects in one are found, and how it is made of the arrays and their keys.
+macro_rules! containers {
+    ($([$($parameters:tt)*] $container:ty: $found:ident($($count:expr)?), |$items:ident| $made:expr;)*) => {$(
+        impl<'a, A: Argument<'a>, $($parameters)*> Argument<'a> for $container {
+            type Holder = Vec<(Key, A::Holder)>;
 
-    fn find(call: &Call<'_, '_>, index: usize) -> Result<()> {
-        call.find_items::<A>(index, call.sequence(index, None)?)
-    }
-
-    fn open(call: &Call<'_, '_>, index: usize) -> Result<Self::Holder> {
-        call.open_items::<A>(index)
-    }
-
-    fn get(holder: &'a mut Self::Holder) -> Self {
-        holder.iter_mut().map(A::get).collect()
-    }
-}
-
-impl<'a, A: Argument<'a>, const N: usize> Argument<'a> for [A; N] {
-    type Holder = Vec<A::Holder>;
-
-    fn find(call: &Call<'_, '_>, index: usize) -> Result<()> {
-        call.find_items::<A>(index, call.sequence(index, Some(N))?)
-    }
-
-    fn open(call: &Call<'_, '_>, index: usize) -> Result<Self::Holder> {
-        call.open_items::<A>(index)
-    }
-
-    fn get(holder: &'a mut Self::Holder) -> Self {
-        let found: Vec<A> = holder.iter_mut().map(A::get).collect();
-        found.try_into().unwrap_or_else(|_| unreachable!("the number of arrays was checked"))
-    }
-}
-
-macro_rules! maps {
-    ($($map:ty, [$($parameters:tt)*])*) => {$(
-        impl<'a, A: Argument<'a>, $($parameters)*> Argument<'a> for $map {
-            type Holder = Vec<(String, A::Holder)>;
-
-            fn find(call: &Call<'_, '_>, index: usize) -> Result<()> {
-                call.find_items::<A>(index, call.mapping(index)?)
+            fn find(call: &RustCall<'_, '_>, index: usize) -> Result<()> {
+                let mut contents = call.add_items(index, call.$found(index $(, $count)?)?);
+                contents.try_for_each(|index| A::find(call, index))
             }
 
-            fn open(call: &Call<'_, '_>, index: usize) -> Result<Self::Holder> {
-                call.open_named::<A>(index)
+            fn open<const CONTIGUOUS: bool, const SHARED: bool>(
+                call: &RustCall<'_, '_>,
+                index: usize,
+            ) -> Result<Self::Holder> {
+                let contents = call.contents(index);
+                contents.map(|(key, at)| Ok((key, A::open::<CONTIGUOUS, SHARED>(call, at)?))).collect()
             }
 
             fn get(holder: &'a mut Self::Holder) -> Self {
-                let named = holder.iter_mut();
-                named.map(|(name, holder)| (std::mem::take(name), A::get(holder))).collect()
+                let $items = holder.iter_mut().map(|(key, holder)| (key, A::get(holder)));
+                $made
             }
         }
     )*};
 }
 
-maps! {
-    HashMap<String, A, S>, [S: BuildHasher + Default]
-    BTreeMap<String, A>, []
+containers! {
+    [] Vec<A>: sequence(None), |items| items.map(|(_, array)| array).collect();
+    [const N: usize] [A; N]: sequence(Some(N)), |items| {
+        let found: Vec<A> = items.map(|(_, array)| array).collect();
+        found.try_into().unwrap_or_else(|_| unreachable!("the number of arrays was checked"))
+    };
+    [S: BuildHasher + Default] HashMap<String, A, S>: mapping(), |items| {
+        items.map(|(key, array)| (key.take_name(), array)).collect()
+    };
+    [] BTreeMap<String, A>: mapping(), |items| {
+        items.map(|(key, array)| (key.take_name(), array)).collect()
+    };
 }
 
 macro_rules! tuples {
@@ -301,17 +277,19 @@ macro_rules! tuples {
         impl<'a, $($name: Argument<'a>),+> Argument<'a> for ($($name,)+) {
             type Holder = ($($name::Holder,)+);
 
-            fn find(call: &Call<'_, '_>, index: usize) -> Result<()> {
-                let found = call.sequence(index, Some($count))?;
-                let items = call.items.get_or_init(|| Items::new(call.given.len()));
-                let contents = items.add(index, found);
+            fn find(call: &RustCall<'_, '_>, index: usize) -> Result<()> {
+                let contents = call.add_items(index, call.sequence(index, Some($count))?);
                 $($name::find(call, contents.start + $index)?;)+
                 Ok(())
             }
 
-            fn open(call: &Call<'_, '_>, index: usize) -> Result<Self::Holder> {
-                let contents = call.contents(index);
-                Ok(($($name::open(call, contents.start + $index)?,)+))
+            fn open<const CONTIGUOUS: bool, const SHARED: bool>(
+                call: &RustCall<'_, '_>,
+                index: usize,
+            ) -> Result<Self::Holder> {
+                let mut contents = call.contents(index).map(|(_, at)| at);
+                let mut next = || contents.next().expect("the number of arrays was checked");
+                Ok(($($name::open::<CONTIGUOUS, SHARED>(call, next())?,)+))
             }
 
             fn get(holder: &'a mut Self::Holder) -> Self {

@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 
-use super::Call;
+use super::RustCall;
 use super::constraints::is_contiguous;
 use crate::convert::plan::Why;
 use crate::convert::record::Record;
@@ -83,7 +83,7 @@ pub(super) fn why_made(given: &Bound<'_, PyAny>) -> Why {
     }
 }
 
-impl Call<'_, '_> {
+impl RustCall<'_, '_> {
     /// Makes a copy of an argument, contiguous and of the parameter's element type.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use super::argument::required;
 use super::place::{in_cuda, on_host};
 use super::result::Output;
-use super::{Argument, Call};
+use super::{Argument, RustCall};
 use crate::convert::{self, Opened, Request};
 use crate::cuda::Stream;
 use crate::cuda::streams::{self, Loan};
@@ -40,54 +40,33 @@ pub struct OpenedDeviceArray {
     source: Source,
 }
 
-impl<'a, T: Element> Argument<'a> for DeviceView<'a, T> {
-    type Holder = OpenedDeviceArray;
+macro_rules! device_views {
+    ($($view:ident written: $written:literal;)*) => {$(
+        impl<'a, T: Element> Argument<'a> for $view<'a, T> {
+            type Holder = OpenedDeviceArray;
 
-    fn open(call: &Call<'_, '_>, index: usize) -> Result<OpenedDeviceArray> {
-        let open = |given: &Bound<'_, PyAny>| {
-            call.stop_gradient(given)?;
-            let (framework, stream) = (call.framework(), call.stream());
-            let request = Request {
-                placement: Placement::On(stream.device()),
-                cast: call.function.entry.cast.then_some(T::DTYPE).into(),
-                ..Request::default()
-            };
-            let array = convert::convert_to(given, framework, &request)?;
-            let opened = convert::open_any(&array, stream.handle())?;
-            call.hold::<T>(index, given, opened, false)
-        };
-        open(&*required(call, index)?).map_err(|error| call.about(index, error))
-    }
+            fn open<const CONTIGUOUS: bool, const SHARED: bool>(
+                call: &RustCall<'_, '_>,
+                index: usize,
+            ) -> Result<OpenedDeviceArray> {
+                let open = |given: &Bound<'_, PyAny>| call.open_on_device::<T>(index, given, $written);
+                open(&*required(call, index)?).map_err(|error| call.about(index, error))
+            }
 
-    fn get(holder: &'a mut OpenedDeviceArray) -> Self {
-        DeviceView::new(holder.layout.clone())
-    }
+            fn get(holder: &'a mut OpenedDeviceArray) -> Self {
+                $view::new(holder.layout.clone())
+            }
 
-    fn shape(holder: &OpenedDeviceArray) -> Option<&[usize]> {
-        Some(holder.source.view().shape())
-    }
+            fn shape(holder: &OpenedDeviceArray) -> Option<&[usize]> {
+                Some(holder.source.view().shape())
+            }
+        }
+    )*};
 }
 
-impl<'a, T: Element> Argument<'a> for DeviceViewMut<'a, T> {
-    type Holder = OpenedDeviceArray;
-
-    fn open(call: &Call<'_, '_>, index: usize) -> Result<OpenedDeviceArray> {
-        let open = |given: &Bound<'_, PyAny>| {
-            let stream = call.stream();
-            let opened = convert::open_writable_on(given, stream.index(), stream.handle())?;
-            expect_distinct(opened.source.view())?;
-            call.hold::<T>(index, given, opened, true)
-        };
-        open(&*required(call, index)?).map_err(|error| call.about(index, error))
-    }
-
-    fn get(holder: &'a mut OpenedDeviceArray) -> Self {
-        DeviceViewMut::new(holder.layout.clone())
-    }
-
-    fn shape(holder: &OpenedDeviceArray) -> Option<&[usize]> {
-        Some(holder.source.view().shape())
-    }
+device_views! {
+    DeviceView written: false;
+    DeviceViewMut written: true;
 }
 
 impl<T: Element> Output for DeviceArray<T> {}
@@ -107,7 +86,7 @@ impl Drop for AwaitedOwner {
     }
 }
 
-impl<'a, 'py> Call<'a, 'py> {
+impl<'a, 'py> RustCall<'a, 'py> {
     /// The stream of a function that works on a CUDA device.
     ///
     /// # Panics
@@ -231,17 +210,31 @@ impl<'a, 'py> Call<'a, 'py> {
         }
     }
 
-    /// Checks memory for a view, and keeps it alive during the call.
-    fn hold<T: Element>(
+    /// Opens an array for a view, and keeps its memory alive during the call.
+    fn open_on_device<T: Element>(
         &self,
         index: usize,
         given: &Bound<'_, PyAny>,
-        opened: Opened,
         written: bool,
     ) -> Result<OpenedDeviceArray> {
+        let (framework, stream) = (self.framework(), self.stream());
+        let opened = if written {
+            let opened = convert::open_writable_on(given, stream.index(), stream.handle())?;
+            expect_distinct(opened.source.view())?;
+            opened
+        } else {
+            self.stop_gradient(given)?;
+            let request = Request {
+                placement: Placement::On(stream.device()),
+                cast: self.function.entry.cast.then_some(T::DTYPE).into(),
+                ..Request::default()
+            };
+            let array = convert::convert_to(given, framework, &request)?;
+            convert::open_any(&array, stream.handle())?
+        };
         let view = opened.source.view();
         if !device::is_cuda(view.device()) {
-            return Err(Error::Type(format!("{} is not in CUDA memory", self.framework().title)));
+            return Err(Error::Type(format!("{} is not in CUDA memory", framework.title)));
         }
         let layout = Layout::of::<T>(view)?;
         self.note(index, view.clone(), written, false);

@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyComplex, PyComplexMethods, PyString};
 
 use super::argument::required;
-use super::{Call, Usage};
+use super::{RustCall, Usage};
 use crate::convert;
 use crate::framework::detect;
 use crate::framework::loaded;
@@ -22,7 +22,7 @@ use arraybridge_host::dtype::{DType, Kind};
 use arraybridge_tensor::memory::element::Element;
 
 /// Reads the arguments of a call, calls the function, and hands over its result.
-pub type Trampoline = for<'py> fn(&Call<'_, 'py>) -> Result<Bound<'py, PyAny>>;
+pub type Trampoline = for<'py> fn(&RustCall<'_, 'py>) -> Result<Bound<'py, PyAny>>;
 
 /// An element type as a plain value.
 pub trait Scalar: Element {
@@ -99,7 +99,7 @@ impl Scalar for Complex<f32> {
     }
 }
 
-impl<'py> Call<'_, 'py> {
+impl<'py> RustCall<'_, 'py> {
     /// Calls the function for the element type of an array argument.
     ///
     /// # Errors
@@ -156,10 +156,7 @@ impl<'py> Call<'_, 'py> {
 
     /// Does what [`scalar`](Self::scalar) does, with `None` for Python's as well.
     pub fn optional_scalar<T: Scalar>(&self, index: usize) -> Result<Option<T>> {
-        match self.given(index) {
-            Some(given) if !given.is_none() => self.scalar(index),
-            _ => Ok(None),
-        }
+        if self.is_given(index) { self.scalar(index) } else { Ok(None) }
     }
 
     /// Gives a plain value of an element type.
@@ -208,27 +205,4 @@ fn no_function(functions: &[(DType, Trampoline)], given: DType) -> Error {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_array_is_cast_to_the_first_dtype_that_holds_it_or_else_to_the_largest_float() {
-        use DType::*;
-        for (dtypes, from, expected) in [
-            (&[Uint8, Uint16, Float32][..], Bool, Some(Uint8)),
-            (&[Uint8, Uint16, Float32], Int8, Some(Float32)),
-            (&[Float64, Float32], Uint16, Some(Float64)),
-            (&[Uint8, Uint16, Float32], Float16, Some(Float32)),
-            (&[Float16, Float32, Uint8], Float64, Some(Float32)),
-            (&[Float16, Bfloat16], Float32, Some(Float16)),
-            (&[Uint8, Float32], Int64, Some(Float32)),
-            (&[Uint8, Uint16], Int64, None),
-            (&[Uint8, Complex64], Float64, Some(Complex64)),
-            (&[Float32, Complex64], Float64, Some(Float32)),
-            (&[Float32, Complex64], Complex128, Some(Complex64)),
-            (&[Float32], Complex64, None),
-        ] {
-            assert_eq!(cast_to(dtypes.iter().copied(), from), expected, "{from} to {dtypes:?}");
-        }
-    }
-}
+mod tests;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 
-use super::Call;
+use super::RustCall;
 use crate::interpreter::error::{Error, Result};
 use crate::interpreter::interrupt;
 
@@ -146,7 +146,7 @@ impl Drop for Interrupt {
     }
 }
 
-impl Call<'_, '_> {
+impl RustCall<'_, '_> {
     /// The token of this call.
     pub fn interrupt(&self) -> Interrupt {
         Interrupt::of(Some(thread::current().id()))

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use smallvec::SmallVec;
 
 use super::borrow_flag::{self, BorrowFlag};
-use super::{Call, Detach, Usage};
+use super::{Detach, RustCall, Usage};
 use crate::convert::{self, Opened};
 use crate::framework::detect::{self, Role};
 use crate::framework::writes;
@@ -46,7 +46,7 @@ impl Drop for ArgumentMemory<'_> {
     }
 }
 
-impl<'a, 'py> Call<'a, 'py> {
+impl<'a, 'py> RustCall<'a, 'py> {
     /// Opens an array in place, without its owner: one of NumPy's own class, or one to read whose framework describes
     /// it in a single call. `None` if that is not possible, so that the general way finds the reason. The view is
     /// written where it stays: to move what was just written stalls the processor.
@@ -142,7 +142,8 @@ impl<'a, 'py> Call<'a, 'py> {
     /// Python.
     pub(super) fn python_runs(&self) -> bool {
         self.function.entry.takes_python
-            || ((self.given.len() > 1 || self.has_containers()) && self.has_foreign_arrays())
+            || ((self.given.len() > 1 || self.has_containers())
+                && *self.has_foreign_arrays.get_or_init(|| self.has_foreign_arrays()))
     }
 
     #[cold]

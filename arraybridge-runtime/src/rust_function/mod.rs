@@ -2,7 +2,7 @@
 //! framework, and gets arrays of the framework that they name.
 //!
 //! The attribute leaves the function as it is and registers a [`FunctionEntry`]. Its trampoline reads
-//! the arguments of a [`Call`]: first the plain Python values, then the arrays by the trait
+//! the arguments of a [`RustCall`]: first the plain Python values, then the arrays by the trait
 //! [`Argument`]. It claims the memory of the arrays, calls the function, and hands over the result.
 //! [`export`] puts every function of an extension crate into its module, declared as the Python
 //! decorators declare theirs. The element type of the result, the streams and the ways to go on when
@@ -24,6 +24,7 @@ mod elements;
 mod interrupt;
 mod memory;
 mod named_tuple;
+mod native;
 mod place;
 mod result;
 
@@ -48,10 +49,10 @@ use memory::ArgumentMemory;
 pub use argument::Argument;
 pub use attempt::{Attached, Attempt, Detachable};
 pub use class::export;
-pub use constraints::Constrained;
 pub use elements::{Scalar, Trampoline};
 pub use interrupt::Interrupt;
 pub use named_tuple::{GiveTuple, GiveValue, NamedTuple, Opaque, TupleClass, TupleEntry};
+pub use native::Native;
 
 /// The framework that a declared function returns arrays of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,8 +181,10 @@ pub struct FunctionEntry {
     pub keywords: &'static [&'static str],
     /// Further options of its declaration.
     pub settings: &'static [(&'static str, Setting)],
+    /// The function as an operator of compiled programs, if it has a rule for the shapes of its results.
+    pub native: Option<Native>,
     /// Calls it.
-    pub call: for<'py> fn(&Call<'_, 'py>) -> Result<Bound<'py, PyAny>>,
+    pub call: for<'py> fn(&RustCall<'_, 'py>) -> Result<Bound<'py, PyAny>>,
 }
 
 inventory::collect!(FunctionEntry);
@@ -202,7 +205,7 @@ type Argued<'a, 'py> = Option<Borrowed<'a, 'py, PyAny>>;
 type Sorted<'a, 'py> = SmallVec<[Argued<'a, 'py>; 8]>;
 
 /// One call of a declared function.
-pub struct Call<'a, 'py> {
+pub struct RustCall<'a, 'py> {
     py: Python<'py>,
     function: Declaration,
     given: &'a [Argued<'a, 'py>],
@@ -211,6 +214,8 @@ pub struct Call<'a, 'py> {
     memory: RefCell<SmallVec<[ArgumentMemory<'py>; 2]>>,
     /// The claim on that memory.
     claim: Cell<Option<Claim>>,
+    /// True if to open the arrays calls into Python, once that is known. All arrays are asked.
+    has_foreign_arrays: OnceCell<bool>,
     /// True if other code may have run since the first array was opened.
     others_ran: Cell<bool>,
     exposure: Exposure,
@@ -231,6 +236,11 @@ struct Exposure {
 }
 
 impl FunctionEntry {
+    /// Its path in Rust.
+    fn path(&self) -> String {
+        format!("{}::{}", self.module, self.ident)
+    }
+
     /// The values that the caller gave, in the order of the parameters.
     #[inline]
     fn bind<'s, 'a: 's, 'py: 'a>(
@@ -284,12 +294,23 @@ impl FunctionEntry {
     }
 }
 
-impl<'a, 'py> Call<'a, 'py> {
+impl<'a, 'py> RustCall<'a, 'py> {
     #[inline]
     fn new(py: Python<'py>, function: Declaration, given: &'a [Argued<'a, 'py>]) -> Self {
         let (memory, claim, others_ran, exposure, stream) = Default::default();
-        let items = OnceCell::new();
-        Call { py, function, given, items, memory, claim, others_ran, exposure, stream }
+        let (items, has_foreign_arrays) = (OnceCell::new(), OnceCell::new());
+        RustCall {
+            py,
+            function,
+            given,
+            items,
+            memory,
+            claim,
+            has_foreign_arrays,
+            others_ran,
+            exposure,
+            stream,
+        }
     }
 
     /// Calls the function.
@@ -322,6 +343,11 @@ impl<'a, 'py> Call<'a, 'py> {
             Some(given) => *given,
             None => self.item(index),
         }
+    }
+
+    /// Returns whether the caller gave a value for a parameter, and not `None`.
+    fn is_given(&self, index: usize) -> bool {
+        self.given(index).is_some_and(|given| !given.is_none())
     }
 
     /// Says which argument an error is about.

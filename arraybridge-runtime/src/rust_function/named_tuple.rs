@@ -1,5 +1,6 @@
 //! Structs that declared functions return as named tuples.
 
+use crate::interpreter::once::Once;
 use crate::interpreter::package::Part;
 use std::cell::Cell;
 
@@ -7,7 +8,7 @@ use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
-use super::Call;
+use super::RustCall;
 use crate::interpreter::error::Result;
 
 /// A struct that a declared function returns as a named tuple. `#[derive(NamedTuple)]` implements it.
@@ -17,7 +18,7 @@ pub trait NamedTuple {
     /// # Errors
     ///
     /// The reason why a field cannot be given.
-    fn give<'py>(self, call: &Call<'_, 'py>) -> Result<Bound<'py, PyAny>>;
+    fn give<'py>(self, call: &RustCall<'_, 'py>) -> Result<Bound<'py, PyAny>>;
 }
 
 /// The class of a named tuple, which `export` makes.
@@ -47,7 +48,7 @@ impl TupleClass {
     }
 
     fn get<'py>(&self, py: Python<'py>, module: Option<&str>) -> PyResult<&Bound<'py, PyAny>> {
-        let class = self.class.get_or_try_init(py, || self.make(py, module))?;
+        let class = self.class.try_once(py, || self.make(py, module))?;
         Ok(class.bind(py))
     }
 
@@ -102,11 +103,11 @@ impl<T> Opaque<T> {
 /// A result that is a named tuple.
 pub trait GiveTuple {
     /// Gives it.
-    fn __give<'py>(&self, call: &Call<'_, 'py>) -> Result<Bound<'py, PyAny>>;
+    fn __give<'py>(&self, call: &RustCall<'_, 'py>) -> Result<Bound<'py, PyAny>>;
 }
 
 impl<T: NamedTuple> GiveTuple for Opaque<T> {
-    fn __give<'py>(&self, call: &Call<'_, 'py>) -> Result<Bound<'py, PyAny>> {
+    fn __give<'py>(&self, call: &RustCall<'_, 'py>) -> Result<Bound<'py, PyAny>> {
         self.take().give(call)
     }
 }
@@ -114,13 +115,13 @@ impl<T: NamedTuple> GiveTuple for Opaque<T> {
 /// A result that PyO3 converts.
 pub trait GiveValue<T> {
     /// Gives it.
-    fn __give<'py>(&self, call: &Call<'_, 'py>) -> Result<Bound<'py, PyAny>>
+    fn __give<'py>(&self, call: &RustCall<'_, 'py>) -> Result<Bound<'py, PyAny>>
     where
         T: IntoPyObject<'py>;
 }
 
 impl<T> GiveValue<T> for &Opaque<T> {
-    fn __give<'py>(&self, call: &Call<'_, 'py>) -> Result<Bound<'py, PyAny>>
+    fn __give<'py>(&self, call: &RustCall<'_, 'py>) -> Result<Bound<'py, PyAny>>
     where
         T: IntoPyObject<'py>,
     {
@@ -128,14 +129,14 @@ impl<T> GiveValue<T> for &Opaque<T> {
     }
 }
 
-impl<'py> Call<'_, 'py> {
+impl<'py> RustCall<'_, 'py> {
     /// Gives fields as a named tuple.
     pub fn give_named_tuple(
         &self,
         class: &TupleClass,
         fields: Vec<Bound<'py, PyAny>>,
     ) -> Result<Bound<'py, PyAny>> {
-        let make = pyo3::intern!(self.py, "_make");
+        let make = crate::intern!(self.py, "_make");
         Ok(class.get(self.py, None)?.call_method1(make, (fields,))?)
     }
 }

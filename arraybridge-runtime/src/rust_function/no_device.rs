@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 
-use super::Call;
+use super::RustCall;
 use crate::convert::Opened;
 use crate::interpreter::error::Result;
 use crate::tensor::{Tensor, from_opened};
@@ -12,7 +12,7 @@ use arraybridge_tensor::dlpack::LEGACY_STREAM;
 /// There is none.
 pub(super) type CallStream = ();
 
-impl<'py> Call<'_, 'py> {
+impl<'py> RustCall<'_, 'py> {
     /// The stream that memory is opened for.
     pub(super) fn stream_handle(&self) -> usize {
         LEGACY_STREAM

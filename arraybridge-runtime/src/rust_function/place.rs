@@ -3,14 +3,14 @@
 use dlpark::ffi::DLDevice;
 use pyo3::prelude::*;
 
-use super::{Call, Setting};
+use super::{RustCall, Setting};
 use crate::framework::detect;
 use crate::framework::device::{self, Device};
 use crate::framework::loaded;
 use crate::framework::spec::Memory;
 use crate::interpreter::error::Result;
 
-impl Call<'_, '_> {
+impl RustCall<'_, '_> {
     /// The device of the call: the declared one, else the device of the first array in CUDA memory,
     /// else the declared framework's current device, else the host.
     ///

@@ -6,14 +6,14 @@ use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use super::{Call, Declaration, Returns, Setting};
+use super::{Declaration, Returns, RustCall, Setting};
 use crate::convert::trace;
 use crate::convert::{self, Request};
 use crate::framework::detect::{self, Role};
 use crate::framework::device::{Device, Placement};
 use crate::framework::generated::MemoryType;
-use crate::framework::loaded;
 use crate::framework::spec::{DType, Framework, Memory};
+use crate::framework::{loaded, registry};
 use crate::interpreter::error::{Error, Result};
 use crate::memory::numpy_array;
 use crate::tensor::{Tensor, into_framework};
@@ -53,30 +53,52 @@ impl<T: Element, D: Dimension + 'static> Output for Array<T, D> {
     }
 }
 
-impl<'a, 'py> Call<'a, 'py> {
+/// Where the results of a call go.
+struct Target<'py> {
+    framework: &'static Framework,
+    request: Request,
+    /// The name of a framework whose table only the package knows. It gets NumPy arrays, and converts them.
+    name: Option<Bound<'py, PyAny>>,
+}
+
+impl Target<'_> {
+    fn of(framework: &'static Framework) -> Self {
+        Target { framework, request: Request::default(), name: None }
+    }
+}
+
+impl<'a, 'py> RustCall<'a, 'py> {
     /// The framework of the results, and where they go: to the device of the lead.
     ///
     /// # Errors
     ///
     /// Any exception that the framework raises when it is asked where the lead is.
-    fn target(&self) -> Result<(&'static Framework, Request)> {
+    fn target(&self) -> Result<Target<'py>> {
         let Declaration { entry, framework, output } = self.function;
         debug_assert!(output.is_some() || entry.returns == Returns::Input);
         if let Some(output) = output.filter(|output| output.device.hosts.is_none()) {
-            return Ok((output, Request::default()));
+            return Ok(Target::of(output));
         }
-        let classified = |array: Borrowed<'_, 'py, PyAny>| {
-            let class = detect::class_of(&array)?;
-            output
+        let classified = |array: Borrowed<'_, 'py, PyAny>| match detect::class_of(&array) {
+            Some(class) => output
                 .is_none_or(|output| output.is(class.framework))
-                .then(|| (array.to_owned(), class))
+                .then(|| Ok((array.to_owned(), class))),
+            None if output.is_none() => registry::known_to_package(&array).map(Err),
+            None => None,
         };
         let lead = match self.has_containers() {
             true => self.arrays().find_map(classified),
             false => self.given.iter().copied().flatten().find_map(classified),
         };
-        let Some((lead, class)) = lead else {
-            return Ok((output.unwrap_or(framework), Request::default()));
+        let (lead, class) = match lead {
+            Some(Ok(lead)) => lead,
+            Some(Err(name)) => {
+                return Ok(Target {
+                    name: Some(name),
+                    ..Target::of(MemoryType::Numpy.framework())
+                });
+            }
+            None => return Ok(Target::of(output.unwrap_or(framework))),
         };
         let framework = class.framework;
         let mut request = Request::default();
@@ -89,12 +111,15 @@ impl<'a, 'py> Call<'a, 'py> {
                 Device::Host => loaded.host_of(&lead)?.map_or(Placement::Auto, Placement::OnHost),
             };
         }
-        Ok((framework, request))
+        Ok(Target { framework, request, name: None })
     }
 
     /// Gives an array or a tensor as an array of the target framework.
     pub fn give_array(&self, array: impl Output) -> Result<Bound<'py, PyAny>> {
-        let (target, request) = self.target()?;
+        let Target { framework: target, request, name } = self.target()?;
+        if let Some(name) = name {
+            return self.give_by_package(&self.numpy_array(array.into())?, &name);
+        }
         let numpy = target.memory_type == MemoryType::Numpy;
         if !numpy || !request.keeps_own_arrays() || trace::is_tracing() {
             let tensor: Tensor = array.into();
@@ -116,11 +141,24 @@ impl<'a, 'py> Call<'a, 'py> {
         if detect::class_of(&object).is_none() {
             return Ok(object);
         }
-        let (target, request) = self.target()?;
+        let Target { framework: target, request, name } = self.target()?;
+        if let Some(name) = name {
+            return self.give_by_package(&object, &name);
+        }
         match convert::convert_to(&object, target, &request) {
             Err(error) if error.is_missing_dtype() => self.give_narrowed(&object, target, request),
             given => given,
         }
+    }
+
+    /// Gives an array of a framework whose table only the package knows.
+    #[cold]
+    fn give_by_package(
+        &self,
+        array: &Bound<'py, PyAny>,
+        name: &Bound<'py, PyAny>,
+    ) -> Result<Bound<'py, PyAny>> {
+        Ok(package::core(self.py)?.call_method1("convert", (array, name))?)
     }
 
     /// Returns whether a framework has no such dtype now. Most tables answer at once.

@@ -1,6 +1,9 @@
 //! The Python class `arraybridge.Tensor`.
 
+use crate::interpreter::held::Held;
+use crate::interpreter::once::Once;
 use crate::interpreter::package;
+use crate::interpreter::panic::memory_errors;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use dlpark::DlpackFlags;
@@ -41,7 +44,7 @@ use arraybridge_tensor::tensor::{describe, device_name};
 /// np.uint64(15)
 #[pyclass(frozen, module = "arraybridge", name = "Tensor")]
 pub struct PyTensor {
-    pub(super) memory: SharedSource,
+    pub(super) memory: Held<SharedSource>,
     /// The shape and the strides, in elements, that a `DLTensor` points to.
     pub(super) extents: [Dims<i64>; 2],
     stream: Mutex<WrittenOn>,
@@ -54,7 +57,11 @@ impl From<Tensor> for PyTensor {
         let size = view.dtype().size() as isize;
         let shape = view.shape().iter().map(|n| *n as i64).collect();
         let strides = view.strides().iter().map(|stride| (*stride / size) as i64).collect();
-        PyTensor { extents: [shape, strides], stream: Mutex::new(stream), memory: source.into() }
+        PyTensor {
+            extents: [shape, strides],
+            stream: Mutex::new(stream),
+            memory: SharedSource::from(source).into(),
+        }
     }
 }
 
@@ -161,6 +168,7 @@ impl PyTensor {
 #[pymethods]
 impl PyTensor {
     #[new]
+    #[memory_errors]
     fn new(data: &Bound<'_, PyAny>) -> Result<PyTensor> {
         Ok(Tensor::from_py(data)?.into())
     }
@@ -186,6 +194,7 @@ impl PyTensor {
     /// (3,)
     #[staticmethod]
     #[pyo3(signature = (data, /, *, copy=None))]
+    #[memory_errors]
     fn from_dlpack(data: &Bound<'_, PyAny>, copy: Option<bool>) -> Result<PyTensor> {
         let py = data.py();
         let opened = match copy {
@@ -217,6 +226,7 @@ impl PyTensor {
     /// written.
     #[staticmethod]
     #[pyo3(signature = (capsule, stream=None))]
+    #[memory_errors]
     fn _adopt(capsule: &Bound<'_, PyAny>, stream: Option<usize>) -> Result<PyTensor> {
         let source = capsule::take(capsule)?;
         let index = source.view().device().device_id as usize;
@@ -228,6 +238,7 @@ impl PyTensor {
 
     /// Export the memory by DLPack, as its specification for Python says.
     #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
+    #[memory_errors]
     fn __dlpack__<'py>(
         &self,
         py: Python<'py>,
@@ -264,6 +275,7 @@ impl PyTensor {
 
     /// The elements as a NumPy array, also those whose dtype the array interface has no code for.
     #[pyo3(signature = (dtype=None, copy=None))]
+    #[memory_errors]
     fn __array__<'py>(
         slf: &Bound<'py, Self>,
         dtype: Option<Bound<'py, PyAny>>,
@@ -283,6 +295,7 @@ impl PyTensor {
     }
 
     /// An array for functions of `jax.numpy`, which would look up the name of the dtype as a dtype.
+    #[memory_errors]
     fn __jax_array__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         // The method is JAX's, but a build may be without its table.
         let Some(jax) = MemoryType::from_name("jax") else {
@@ -292,6 +305,7 @@ impl PyTensor {
     }
 
     #[getter]
+    #[memory_errors]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         if !self.is_host() {
             return Err(PyAttributeError::new_err("the tensor is not on the host"));
@@ -300,6 +314,7 @@ impl PyTensor {
     }
 
     #[getter]
+    #[memory_errors]
     fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         if self.is_host() {
             return Err(PyAttributeError::new_err("the tensor is not on a CUDA device"));
@@ -311,12 +326,14 @@ impl PyTensor {
 
     /// Length of each axis.
     #[getter]
+    #[memory_errors]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, self.view().shape().iter())
     }
 
     /// Bytes from one element to the next along each axis, as in NumPy.
     #[getter]
+    #[memory_errors]
     fn strides<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, self.view().strides().iter())
     }
@@ -339,13 +356,14 @@ impl PyTensor {
         self.view().nbytes()
     }
 
-    /// `"host"` or `"cuda:0"`.
+    /// ``"host"`` or ``"cuda:0"``.
     #[getter]
     fn device(&self) -> String {
         device_name(self.view().device())
     }
 
     /// Pickles and copies the elements as those of a NumPy array, whose pickles can leave large ones out of band.
+    #[memory_errors]
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyType>, Elements<'py>)> {
         if !slf.get().is_host() {
             let device = slf.get().device();
@@ -417,7 +435,7 @@ fn package_class(py: Python<'_>) -> Option<&Bound<'_, PyType>> {
         let class = module.getattr("Tensor").ok()?.cast_into::<PyType>().ok()?;
         (!class.is(py.get_type::<PyTensor>())).then(|| class.unbind())
     };
-    CLASS.get_or_init(py, find).as_ref().map(|class| class.bind(py))
+    CLASS.once(py, find).as_ref().map(|class| class.bind(py))
 }
 
 /// A tensor as an object of the `arraybridge` package's class, whichever extension module makes it.
@@ -428,5 +446,5 @@ pub(super) fn into_object(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, 
     let (source, stream) = tensor.into_parts();
     let handle = stream.is_some().then(|| streams::handle(&stream));
     let capsule = source.hand_over(managed::versioned).into_pyobject(py)?;
-    class.call_method1(pyo3::intern!(py, "_adopt"), (capsule, handle))
+    class.call_method1(crate::intern!(py, "_adopt"), (capsule, handle))
 }

@@ -81,27 +81,50 @@ pub(super) struct Planes {
 }
 
 impl Walk {
-    /// `None` if there are no elements.
+    /// The walk to a target in C order; `None` if there are no elements.
     pub fn new(shape: &[usize], strides: &[isize], itemsize: usize) -> Option<Walk> {
-        if shape.contains(&0) {
-            return None;
-        }
+        let mut step = 1_usize;
+        let axes = shape.iter().zip(strides).rev().map(|(&len, &src)| {
+            let dst = step;
+            step = dst.wrapping_mul(len);
+            Axis { len, src, dst }
+        });
+        Walk::of(axes, itemsize)
+    }
+
+    /// The walk to a target in which the elements along each axis are `steps` elements apart.
+    pub fn to(
+        shape: &[usize],
+        strides: &[isize],
+        steps: &[usize],
+        itemsize: usize,
+    ) -> Option<Walk> {
+        let axes = shape.iter().zip(strides).zip(steps).rev();
+        Walk::of(axes.map(|((&len, &src), &dst)| Axis { len, src, dst }), itemsize)
+    }
+
+    /// The walk along axes, the innermost first.
+    #[inline(always)]
+    fn of(inward: impl Iterator<Item = Axis>, itemsize: usize) -> Option<Walk> {
         let mut axes: SmallVec<[Axis; 6]> = SmallVec::new();
-        let mut dst = 1;
-        for (&len, &src) in shape.iter().zip(strides).rev() {
-            if len == 1 {
-                continue;
-            }
+        for axis in inward {
             match axes.last_mut() {
-                Some(inner) if inner.src.wrapping_mul(inner.len as isize) == src => {
-                    inner.len *= len;
+                _ if axis.len == 0 => return None,
+                _ if axis.len == 1 => {}
+                Some(inner)
+                    if inner.src.wrapping_mul(inner.len as isize) == axis.src
+                        && inner.dst.wrapping_mul(inner.len) == axis.dst =>
+                {
+                    inner.len *= axis.len;
                 }
-                _ => axes.push(Axis { len, src, dst }),
+                _ => axes.push(axis),
             }
-            dst *= len;
         }
         axes.reverse();
-        let cols = axes.pop().unwrap_or(Axis { len: 1, src: itemsize as isize, dst: 1 });
+        // Elements of a target with gaps between them are columns of one.
+        let is_tight = axes.last().is_some_and(|inner| inner.dst == 1);
+        let inner = if is_tight { axes.pop() } else { None };
+        let cols = inner.unwrap_or(Axis { len: 1, src: itemsize as isize, dst: 1 });
         Some(Walk { outer: axes, cols })
     }
 

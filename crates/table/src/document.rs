@@ -88,6 +88,14 @@ impl<'a> Document<'a> {
         if table.is_empty() {
             root.problem(0, "the file has no tables; add one for each framework");
         }
+        let strays =
+            table.iter().filter(|(_, value)| !matches!(value.get_ref(), DeValue::Table(_)));
+        if let Some((key, _)) = strays.min_by_key(|(key, _)| key.span().start) {
+            let reason = "is in no table; write the name of its framework above it";
+            let message = format!("`{}` {reason}, such as [my_framework]", key.get_ref());
+            root.problem(key.span().start, message);
+            return Vec::new();
+        }
         root.entries(|name, value| {
             let section = root.section_of(format!("[{}]", name.value), "", name.at, value);
             section.map(|section| (name, section))
@@ -102,6 +110,11 @@ impl<'a> Section<'a> {
     }
 
     /// Returns whether the table is one that this crate carries.
+    /// The name of the file that it is in.
+    pub fn file(&self) -> &str {
+        &self.source.label
+    }
+
     pub fn is_embedded(&self) -> bool {
         self.source.is_embedded()
     }

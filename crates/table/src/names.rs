@@ -15,66 +15,22 @@ const KEYWORDS_OF_RUST: &[&str] = &[
 
 /// Names that the Python package uses itself: its decorators would replace them. `input` stands for the
 /// framework of the input. `tests/python/tables/test_tables.py` compares the list with the package.
-const TAKEN: &[&str] = &[
-    "array_geometry",
-    "array_payload",
-    "arrays",
-    "as_function",
-    "cleanup_all_gpu_frameworks",
-    "compat",
-    "compilers",
-    "configure",
-    "conversion",
-    "convert",
-    "convert_memory",
-    "convert_tree",
-    "converters",
-    "converters_registry",
-    "decorators",
-    "detect_memory_type",
-    "devices",
-    "dtype_policy",
-    "dtype_scaling",
-    "exceptions",
-    "explain",
-    "explain_tree",
-    "finish_dtype",
-    "framework_config",
-    "framework_ops",
-    "frameworks",
-    "functions",
-    "gpu_cleanup",
-    "importlib",
-    "input",
-    "jax_callback",
-    "libraries",
-    "memory_types",
-    "no_copy",
-    "observe",
-    "oom_recovery",
-    "process_slices",
-    "progress",
-    "register_wrapper",
-    "registered_pairs",
-    "slice_processing",
-    "stack_slices",
-    "stack_utils",
-    "stubs",
-    "thread_stream",
-    "torch_op",
-    "trace",
-    "tracing",
-    "trees",
-    "types",
-    "unstack_slices",
-    "utils",
-    "wrappers",
-];
+const TAKEN: &str = "
+    array_geometry array_payload arrays as_function cleanup_all_gpu_frameworks compat compilers
+    configure conversion convert convert_memory convert_tree converters converters_registry
+    decorators detect_memory_type devices dtype_policy dtype_scaling exceptions explain
+    explain_program explain_tree finish_dtype framework_config framework_ops frameworks functions
+    gpu_cleanup importlib input jax_callback libraries load_table memory_types no_copy observe oom_recovery
+    process_slices progress register_wrapper registered_pairs slice_processing stack_slices
+    stack_utils stubs thread_stream torch_op trace tracing trees types unstack_slices utils
+    wrappers
+";
 
 /// The names that tables have claimed so far.
 #[derive(Default)]
 pub struct Names {
-    tables: Vec<String>,
+    /// With the files that they are in.
+    tables: HashMap<String, String>,
     /// Variants, with the tables that they are named after.
     variants: HashMap<String, String>,
     /// Classes, with the tables that list them.
@@ -84,8 +40,9 @@ pub struct Names {
 impl Names {
     pub fn claim_table(&mut self, name: &Text, section: &Section<'_>) {
         let Text { value, at, .. } = name;
-        if self.tables.contains(value) {
-            let message = format!("there is already a table [{value}]; use another name");
+        if self.tables.contains_key(value) {
+            let place = self.file(value, section);
+            let message = format!("there is already a table [{value}]{place}; use another name");
             return section.problem(*at, message);
         }
         let lower = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
@@ -100,13 +57,13 @@ impl Names {
                 format!("`{value}` is a keyword and cannot name a table; use another name");
             return section.problem(*at, message);
         }
-        if TAKEN.contains(&value.as_str()) {
+        if TAKEN.split_whitespace().any(|taken| taken == value) {
             let message = format!(
                 "`{value}` is a name of the package and cannot name a table; use another name"
             );
             return section.problem(*at, message);
         }
-        self.tables.push(value.clone());
+        self.tables.insert(value.clone(), section.file().to_owned());
         let variant = camel(value);
         if let Some(other) = self.variants.insert(variant.clone(), value.clone()) {
             let message = format!(
@@ -120,10 +77,17 @@ impl Names {
     pub fn claim_class(&mut self, class: Text, section: &Section<'_>, table: &str) -> String {
         if let Some(other) = self.classes.insert(class.value.clone(), table.to_owned()) {
             let Text { value, at, .. } = &class;
-            let message = format!("`{value}` is already listed in [{other}]; list it once");
+            let place = self.file(&other, section);
+            let message = format!("`{value}` is already listed in [{other}]{place}; list it once");
             section.problem(*at, message);
         }
         qualified(section, class)
+    }
+
+    /// The file of a table, for the end of a message, if it is another one.
+    fn file(&self, table: &str, section: &Section<'_>) -> String {
+        let file = self.tables.get(table).filter(|file| *file != section.file());
+        file.map_or_else(String::new, |file| format!(" of {file}"))
     }
 }
 

@@ -9,7 +9,10 @@
 //! args    = positional..., NAME "=" op ...
 //! ```
 
+mod code;
 mod parse;
+
+pub use code::{Arguments, Code};
 
 use crate::problems::instead;
 
@@ -83,8 +86,10 @@ pub enum Step<'a> {
 
 /// A mistake at a byte offset of an op's text.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Fault {
+pub struct Fault {
+    /// The byte offset.
     pub at: usize,
+    /// What is wrong, and what to write instead.
     pub message: String,
 }
 
@@ -103,8 +108,12 @@ impl PartialEq for Name {
     }
 }
 
-/// Parses one op, and reports every name that is not in scope.
-pub(crate) fn read(text: &str, scope: &[&str]) -> Result<Expr, Vec<Fault>> {
+/// Parses one op.
+///
+/// # Errors
+///
+/// The first mistake of its form, or every name that is not in scope.
+pub fn read(text: &str, scope: &[&str]) -> Result<Expr, Vec<Fault>> {
     let parsed = parse::parse(text).map_err(|fault| vec![fault])?;
     let unknown = |name: &&Name| !scope.contains(&name.text.as_str());
     let faults: Vec<_> = parsed

@@ -8,7 +8,9 @@ pub const END: &str = "<!-- /keys -->";
 /// Every table of keys, and every list of words.
 pub fn render() -> String {
     let mut page = String::new();
-    for Table { title, doc, keys, .. } in TABLES.into_iter().chain([&CHECK, &EXAMPLE, &LIMIT]) {
+    for Table { title, doc, keys, .. } in
+        TABLES.into_iter().chain([&METADATA, &CHECK, &EXAMPLE, &LIMIT])
+    {
         page += &format!("\n## {title}\n\n{}\n\n", text(doc));
         page += "| key | value | default | meaning |\n|---|---|---|---|\n";
         page.extend(keys.iter().filter_map(row));

@@ -49,8 +49,28 @@ impl Problems {
     }
 }
 
-/// The suggestion for an unknown word: the nearest known one, or the list of them.
+/// Words of other languages and libraries, each with what it may mean here.
+const SYNONYMS: &[(&str, &[&str])] = &[
+    ("half", &["float16"]),
+    ("float", &["float32", "float64"]),
+    ("double", &["float64"]),
+    ("int", &["int32", "int64"]),
+    ("long", &["int64"]),
+    ("byte", &["uint8", "int8"]),
+    ("complex", &["complex64", "complex128"]),
+    ("gpu", &["accelerator", "cuda"]),
+    ("cuda", &["accelerator"]),
+    ("cpu", &["host"]),
+];
+
+/// The suggestion for an unknown word: what it means elsewhere, the nearest known one, or the list of them.
 pub fn instead(word: &str, what: &str, known: &[&str]) -> String {
+    let synonyms = SYNONYMS.iter().filter(|(other, _)| *other == word).flat_map(|(_, ours)| *ours);
+    let synonyms: Vec<_> =
+        synonyms.filter(|ours| known.contains(ours)).map(|ours| format!("`{ours}`")).collect();
+    if !synonyms.is_empty() {
+        return format!("write {}", synonyms.join(" or "));
+    }
     match nearest(word, known) {
         Some(candidate) => format!("write `{candidate}`"),
         None => format!("known {what}: {}", known.join(", ")),

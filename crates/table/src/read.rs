@@ -6,6 +6,7 @@
 use crate::document::{NumberOrName, Section, Text};
 use crate::names::{Names, camel, dotted, is_name, qualified};
 use crate::problems::instead;
+use crate::rules;
 use crate::schema::{
     Absent, DEVICE_TYPE, DTYPE, FRAMEWORK, Key, STANDARD, Table, Type, Word, Words,
 };
@@ -55,6 +56,9 @@ impl Reader<'_> {
             let is_there = section.has(key.name);
             entries.values.push(value.or_else(|| default(key).filter(|_| !is_there)));
             if key.name == "memory" {
+                if !is_there {
+                    entries.set(key.name, rules::place(section));
+                }
                 self.place = entries.place();
             }
         }

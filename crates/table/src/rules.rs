@@ -3,7 +3,7 @@
 use crate::document::Section;
 use crate::names::camel;
 use crate::read::{self, Reader};
-use crate::schema::{DEVICE_TYPE, DEVICES, EXPORT, HANDOVER, Word};
+use crate::schema::{DEVICE_TYPE, DEVICES, ERROR_RULE, EXPORT, HANDOVER, MEMORY, Word};
 use crate::scope;
 use crate::value::{Entries, Place, Value};
 
@@ -18,10 +18,17 @@ pub fn framework(reader: &Reader<'_>, section: &Section<'_>, table: &mut Entries
     table.set("memory_type", Value::Variant(camel(name)));
     table.set("name", Value::Text(name.to_owned()));
     table.set("is_tested", Value::Flag(section.is_embedded()));
+    let title = table.text("title").unwrap_or(name).to_owned();
+    table.set("title", Value::Text(title));
     let module = table.text("module").unwrap_or(name).to_owned();
     let install = table.text("install").unwrap_or(&module).to_owned();
     table.set("module", Value::Text(module));
     table.set("install", Value::Text(install));
+    if !section.has("oom") {
+        let mut rule = read::empty(&ERROR_RULE);
+        rule.set("class", Value::Text("builtins.MemoryError".to_owned()));
+        table.set("oom", Value::List(vec![Value::Table(rule)]));
+    }
     dtype(section, table);
     memory(reader, section, table);
     ways(section);
@@ -50,6 +57,12 @@ fn dtype(section: &Section<'_>, table: &Entries) {
             "the op does not use `name`, so every dtype would be the same; write op(name)";
         section.problem(section.key_at("dtype"), message);
     }
+}
+
+/// Where arrays live if the table does not say it.
+pub fn place(section: &Section<'_>) -> Value {
+    let word = if section.has("device") { "either" } else { "host" };
+    Value::Word(&MEMORY, MEMORY.find(word).unwrap_or(&MEMORY.all[0]))
 }
 
 /// A framework has devices if and only if it has an accelerator.

@@ -188,7 +188,7 @@ table! {
         /// another one, the dtype of each result is looked at.
         is_tested: Flag => Derived;
         /// The name in prose: `"PyTorch"`.
-        title: Text => Required("\"{Name}\"");
+        title: Text => Computed("the name of the table");
         /// Class names with their modules, as `type(x).__module__` and `__qualname__` say. They are looked up in
         /// the method resolution order of an object.
         classes: Classes => Required("[\"{name}.SomeArray\"]");
@@ -200,12 +200,12 @@ table! {
         /// The distribution to install, for messages.
         install: Text => Computed("the module");
         /// Where its arrays can live.
-        memory: Word(&MEMORY) => Is("either");
+        memory: Word(&MEMORY) => Computed("`host`; `either` with `device`");
         /// True if the memory of an array never changes once it has its values. An assignment may give the
         /// array other memory.
         immutable: Flag => Is("false");
-        /// The alignment in bytes that its allocator promises on the host.
-        align: Bytes => Is("64");
+        /// The alignment in bytes that its allocator promises on the host. Without it, nothing is promised.
+        align: Bytes => Is("1");
         /// True if a 0-d array may be a constant that the whole process shares.
         cached_scalars: Flag => Is("false");
         /// Shared libraries whose symbols collide with another framework's.
@@ -215,7 +215,7 @@ table! {
         /// True if the program has done already what `init` does, which is then left out.
         initialized: Op(""), needs ["init"];
         /// The dtype object of a name. With `"name"`, the dtypes are the names themselves.
-        dtype: Op("name") => Computed("the module's attribute");
+        dtype: Op("name") => Computed("the module's attribute; the name if the module has none of them");
         /// Dtypes with another name in the framework.
         dtype_names: DTypeNames;
         /// The dtype of an array: one of the objects that `dtype` gives. Without it, that is the attribute `dtype`,
@@ -235,8 +235,8 @@ table! {
         /// Dtypes that `data[i]` fails for, or changes the values of. Their slices are copies, made on the host.
         /// `["all"]` stands for all dtypes.
         no_slices: SomeDTypes;
-        /// The way to the slices of an array. Without it, it is "iterate", and "none" for classes that have neither
-        /// `__iter__` nor `__getitem__`. Where there are none, slices are copies, made on the host.
+        /// The way to the slices of an array. Without it, the ways are tried out in the order of the list of words,
+        /// and the first is used whose slices are right. Where there are none, slices are copies, made on the host.
         slices: Word(&SLICES);
         /// The smallest and the largest number of axes.
         ndim: Axes => Is("0, 64");
@@ -249,8 +249,8 @@ table! {
         refuse: Tables(&REFUSED);
         /// Conditions that are asked in order before an export.
         guards: Tables(&GUARD);
-        /// Conditions that are asked only after an export or a copy has failed. If a copy is asked for, the array that
-        /// `then` makes is read instead.
+        /// Conditions that are asked only after an export or a copy has failed. Unless copies are forbidden, the array
+        /// that `then` makes is read instead, which has memory of its own.
         reasons: Tables(&GUARD);
         /// DLPack export. A framework that imports exports too.
         export: Table(&EXPORT);
@@ -297,6 +297,16 @@ table! {
         /// Counts a write by other code than the framework's, which then refuses a gradient that needs the values
         /// before.
         count_write: Op("data"), needs ["version"];
+        /// The number of elements between the beginning of an array's memory and its first element. An array that is
+        /// exported from address zero on, plus that, has no memory: `reasons` says why.
+        offset: Op("data"), needs ["reasons"];
+        /// True if arrays that are made now have no `version`.
+        uncounted: Op(""), needs ["version", "counting"];
+        /// A context manager in which they have one: the arguments of declared functions are made in it then.
+        counting: Op(""), needs ["uncounted"];
+        /// A DLPack capsule that says where the elements of an array are, for a framework without `export`. It is only
+        /// compared with others, so that nothing is written that is still to be read.
+        places: Op("data");
         /// Devices, of a framework with accelerators.
         device: Table(&DEVICES) => Computed("no accelerator");
         /// Streams, of a framework with accelerators.
@@ -305,11 +315,17 @@ table! {
         array: Table(&ARRAY_OPS);
         /// Errors that mean out of memory. An error that several tables claim is that of the framework that a
         /// function is declared for, else of a rule with `when` or `text`.
-        oom: Tables(&OOM_RULE);
+        oom: Tables(&ERROR_RULE) => Computed("`[{ class = \"builtins.MemoryError\" }]`");
+        /// Errors that mean that an operation lacks the dtype of an array. A declared function adds a note that names
+        /// `input_dtype`.
+        gaps: Tables(&ERROR_RULE);
         /// Calls that release cached memory of the current device.
         clear: Calls("");
         /// Modules, and the host modules that can replace them.
         host_modules: Modules;
+        /// What an array carries besides its values. Without it, nobody knows, and `keep="strict"` refuses; `{}` says
+        /// that there is nothing.
+        metadata: Unbuilt(&METADATA);
         /// For `python -m arraybridge check`; nothing of it is built.
         check: Unbuilt(&CHECK);
     }
@@ -521,6 +537,11 @@ table! {
         /// All slices along the first axis of an array or of a part of it, as an iterable; where that is faster
         /// than to index.
         unstack: Op("xp, data");
+        /// A sequence with an item for each axis of an array: None, unless the array is divided among devices along that
+        /// axis, so that it cannot be cut there.
+        divided: Op("data"), needs ["whole"];
+        /// The array, with all of its elements on each of its devices, so that it can be cut.
+        whole: Op("data"), needs ["divided"];
         /// Gives an array in host memory the values of another one of the same dtype and shape, where the
         /// framework's threads do that faster than one of ours. It is tried out with each dtype, and not used in a
         /// forked process.
@@ -529,14 +550,24 @@ table! {
 }
 
 table! {
-    /// One way to recognise an out-of-memory error.
-    OOM_RULE OomRule "oom": rules::none, {
+    /// One way to recognise an error.
+    ERROR_RULE ErrorRule "oom": rules::none, {
         /// The class of the exception, with its module.
         class: Class => Required("\"builtins.MemoryError\"");
         /// Has to be true as well.
         when: Op("error");
         /// Has to be in the message, in upper or lower case.
         text: Text;
+    }
+}
+
+table! {
+    /// What an array carries besides its values, such as a name or a spacing: `keep=` keeps it.
+    METADATA Metadata "[X.metadata]": rules::none, {
+        /// What it carries: any object.
+        read: Op("data"), needs ["give"];
+        /// An array with the values of another one that carries this. It may be the other one.
+        give: Op("array, value"), needs ["read"];
     }
 }
 
@@ -735,7 +766,7 @@ pub static TABLES: [&Table; 13] = [
     &ARRAY_OPS,
     &GUARD,
     &REFUSED,
-    &OOM_RULE,
+    &ERROR_RULE,
     &MISSING,
     &ISOLATE,
     &FAST_FROM_NUMPY,
@@ -743,6 +774,10 @@ pub static TABLES: [&Table; 13] = [
 
 /// The words that only tables have: the runtime's enums are written by them.
 pub static ENUMS: [&Words; 4] = [&MEMORY, &ORDERED_BY, &ROLE, &SLICES];
+
+/// The words that enums are written by, or stand for.
+pub static WORDS: [&Words; 8] =
+    [&MEMORY, &ORDERED_BY, &ROLE, &SLICES, &HANDOVER, &STRIDES, &KIND, &DTYPE];
 
 impl Words {
     /// The words.

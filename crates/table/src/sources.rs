@@ -30,6 +30,8 @@ impl Source {
         let text = fs::read_to_string(path).map_err(|error| {
             format!("{label} cannot be read: {error}; write the path of a file of tables")
         })?;
+        // Some editors write a byte order mark.
+        let text = text.trim_start_matches('\u{feff}').to_owned();
         Ok(Source { label: label.to_owned(), text })
     }
 

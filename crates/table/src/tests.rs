@@ -62,7 +62,14 @@ mistakes! {
         "t.toml:2:1: unknown key `titel` in [x]; write `title`",
     ];
     a_key_unlike_any_known_one: HOST, "title = \"X\"\n" => "title = \"X\"\nwavelength = 3\n", [
-        "t.toml:3:1: unknown key `wavelength` in [x]; known keys: title, classes, dtypes, module, install, memory, immutable, align, cached_scalars, isolate, init, initialized, dtype, dtype_names, dtype_of, shape_of, missing, no_dlpack, no_slices, slices, ndim, empty, values, refuse, guards, reasons, export, import, to_numpy, from_numpy, fill, fast_to_numpy, fast_from_numpy, copy, recording, watched, copy_recorded, transforming, tracing, translate, ready, lazy, version, count_write, device, stream, array, oom, clear, host_modules, check",
+        "t.toml:3:1: unknown key `wavelength` in [x]; known keys: title, classes, dtypes, module, install, memory, immutable, align, cached_scalars, isolate, init, initialized, dtype, dtype_names, dtype_of, shape_of, missing, no_dlpack, no_slices, slices, ndim, empty, values, refuse, guards, reasons, export, import, to_numpy, from_numpy, fill, fast_to_numpy, fast_from_numpy, copy, recording, watched, copy_recorded, transforming, tracing, translate, ready, lazy, version, count_write, offset, uncounted, counting, places, device, stream, array, oom, gaps, clear, host_modules, metadata, check",
+    ];
+    a_dtype_by_another_name: HOST, "\"standard\"" => "\"float\", \"double\"", [
+        "t.toml:5:11: unknown dtype `float`; write `float32` or `float64`",
+        "t.toml:5:20: unknown dtype `double`; write `float64`",
+    ];
+    a_file_without_a_header: HOST, "[x]\n" => "", [
+        "t.toml:1:1: `title` is in no table; write the name of its framework above it, such as [my_framework]",
     ];
     a_value_of_the_wrong_type: HOST, r#""X""# => "3", [
         "t.toml:2:9: `title` is of type integer; write a string",
@@ -79,8 +86,8 @@ mistakes! {
     an_element_of_the_wrong_type: HOST, r#"["x.A"]"# => r#"["x.A", 7]"#, [
         "t.toml:3:19: `classes` is of type integer; write a string",
     ];
-    a_missing_key: HOST, "title = \"X\"\n" => "", [
-        r#"t.toml:1:2: [x] has no `title`; add title = "X""#,
+    a_missing_key: HOST, "classes = [\"x.A\"]\n" => "", [
+        r#"t.toml:1:2: [x] has no `classes`; add classes = ["x.SomeArray"]"#,
     ];
     an_empty_title: HOST, r#""X""# => r#"" ""#, [
         "t.toml:2:9: `title` is empty; write a few words",
@@ -110,7 +117,7 @@ mistakes! {
         "t.toml:5:1: `dtypes` is empty; list the dtypes",
     ];
     an_unknown_memory: HOST, r#""host""# => r#""gpu""#, [
-        "t.toml:4:10: unknown value `gpu`; known values: host, accelerator, either",
+        "t.toml:4:10: unknown value `gpu`; write `accelerator`",
     ];
     an_unknown_kind: HOST, r#"when = "data.lazy""# => r#"when = "data.lazy", kinds = ["floats"]"#, [
         "t.toml:7:56: unknown kind `floats`; write `float`",
@@ -293,7 +300,7 @@ mistakes! {
         "t.toml:1:2: `class` is a keyword and cannot name a table; use another name",
     ];
     a_value_at_the_top: HOST, "[x]" => "y = 1\n[x]", [
-        "t.toml:1:1: [y] is of type integer; write a table",
+        "t.toml:1:1: `y` is in no table; write the name of its framework above it, such as [my_framework]",
     ];
     invalid_toml: HOST, r#"title = "X""# => r#"title = "X"#, [
         r#"t.toml:2:11: invalid basic string, expected `"`; write valid TOML"#,
@@ -366,7 +373,7 @@ mistakes! {
     a_place_in_an_escaped_string: HOST, r#""data.lazy""# => r#""data.kind(\"meta\") == kind""#, [
         "t.toml:7:34: unknown name `kind`; known names: module, numpy, data",
     ];
-    an_accelerator_without_devices: GPU, "[g.device]\ncount = \"module.count()\"\nat = \"module.at(index)\"\nscope = \"device\"\n" => "", [
+    an_accelerator_without_devices: GPU, "import = { op = \"module.from_dlpack(data)\" }\n[g.device]\ncount = \"module.count()\"\nat = \"module.at(index)\"\nscope = \"device\"\n" => "memory = \"either\"\nfrom_numpy = \"module.f(data)\"\nto_numpy = \"module.g(data)\"\n", [
         r#"t.toml:1:2: [g] has accelerator memory but no `device`; add one with `count` and `at`, or write memory = "host""#,
     ];
     a_scope_without_at: GPU, "at = \"module.at(index)\"\n" => "", [
@@ -428,14 +435,14 @@ fn all_mistakes_of_all_files_are_reported_at_once_in_their_order() {
 fn a_name_that_two_files_use_is_reported_in_the_second() {
     let again = HOST.replace("x.A", "x.B");
     let found = mistakes(&[source("a.toml", HOST), source("b.toml", &again)]);
-    assert_eq!(found, ["b.toml:1:2: there is already a table [x]; use another name"]);
+    assert_eq!(found, ["b.toml:1:2: there is already a table [x] of a.toml; use another name"]);
 }
 
 #[test]
 fn a_class_that_two_tables_list_is_reported_in_the_second() {
     let other = HOST.replace("[x]", "[y]");
     let found = mistakes(&[source("a.toml", HOST), source("b.toml", &other)]);
-    assert_eq!(found, ["b.toml:3:12: `x.A` is already listed in [x]; list it once"]);
+    assert_eq!(found, ["b.toml:3:12: `x.A` is already listed in [x] of a.toml; list it once"]);
 }
 
 #[test]

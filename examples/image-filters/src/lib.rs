@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 /// Smooth an image with a Gaussian of `sigma` pixels, mirrored at the edges.
 ///
 /// The result is float32, of the framework of `image`.
-#[memory_type(numpy, returns = input, cast, defaults(sigma = 1.0))]
+#[memory_type(numpy, returns = input, cast, defaults(sigma = 1.0), result = image)]
 fn gaussian(image: ArrayView2<'_, f32>, sigma: f64) -> Result<Array2<f32>, Error> {
     if !(0.0..=1000.0).contains(&sigma) {
         return Err(Error::Value(format!("sigma must be from 0 to 1000, not {sigma}")));

@@ -35,6 +35,15 @@ def test_gaussian_is_scipys(framework, sigma):
     np.testing.assert_allclose(result, scipy.ndimage.gaussian_filter(IMAGE, sigma), atol=1e-6)
 
 
+def test_gaussian_is_a_part_of_a_program_of_jax():
+    bridges.need("jax")
+    import jax
+
+    sharpened = lambda x: x + 0.5 * (x - image_filters.gaussian(x, sigma=2.0))  # noqa: E731
+    np.testing.assert_allclose(jax.jit(sharpened)(IMAGE), sharpened(IMAGE), atol=1e-6)
+    assert "ffi_call" in str(jax.make_jaxpr(sharpened)(IMAGE))
+
+
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_sobel_is_scikit_images(framework):
     bridges.need(framework)

@@ -260,6 +260,10 @@ impl Case {
         if is_empty {
             return Some(Fate::Empty);
         }
+        // The offset leads beyond the end of the addresses.
+        if self.byte_offset >= 1 << 63 {
+            return Some(Fate::Refused);
+        }
         let (low, end) = self.range()?;
         (end.saturating_sub(low) < TOO_LARGE && elements < TOO_LARGE)
             .then(|| Fate::Read(self.elements(shape, &strides, size, low)))

@@ -141,8 +141,7 @@ def aliased(functions: Any) -> str:
 def recorded(functions: Any) -> str:
     torch = importlib.import_module("torch")
     tensor = torch.ones(3, 4, requires_grad=True)
-    with warnings.catch_warnings(record=True) as warned:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as warned:
         result = functions.doubled(tensor)
     if getattr(result, "requires_grad", False):
         return "kept"

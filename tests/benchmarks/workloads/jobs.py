@@ -413,67 +413,38 @@ HAND, OURS, ORIGINAL = "by hand", "arraybridge", "original"
 
 JOBS = {
     "plate": Job(
-        "fields of 2048 x 2048 uint16 through NumPy, PyTorch, JAX and pyclesperanto",
-        96,
-        fields,
-        {HAND: plate_by_hand, OURS: plate, ORIGINAL: plate_by_convert},
-        1.02,
+        "fields of 2048 x 2048 uint16 through NumPy, PyTorch, JAX and pyclesperanto", 96, fields,
+        {HAND: plate_by_hand, OURS: plate, ORIGINAL: plate_by_convert}, 1.02,
         needs=("torch", "jax", "pyclesperanto"),
     ),
     **{
         f"slices of {name}": Job(
-            "slices of 256 x 256 float32, one by one",
-            64,
-            stack,
-            {
-                HAND: partial(slices_by_hand, name),
-                "by hand, in a function": partial(slices_in_a_function, name),
-                OURS: partial(slices, name),
-                ORIGINAL: partial(slices_of_own, name),
-            },
-            1.02,
-            small=64,  # JAX compiles for the number of slices
-            needs=(name,),
+            "slices of 256 x 256 float32, one by one", 64, stack,
+            {HAND: partial(slices_by_hand, name),
+             "by hand, in a function": partial(slices_in_a_function, name),
+             OURS: partial(slices, name), ORIGINAL: partial(slices_of_own, name)},
+            1.02, small=64, needs=(name,),  # JAX compiles for the number of slices
         )
         for name in ("numpy", "torch", "jax", "tensorflow")
     },
     "data set": Job(
-        "arrays of 32 x 32 float32 from PyTorch to JAX and back",
-        10_000,
-        crops,
-        {HAND: loop_by_hand, OURS: loop, ORIGINAL: loop_by_convert},
-        0.9,
-        small=10,
-        needs=("torch", "jax"),
+        "arrays of 32 x 32 float32 from PyTorch to JAX and back", 10_000, crops,
+        {HAND: loop_by_hand, OURS: loop, ORIGINAL: loop_by_convert}, 0.9,
+        small=10, needs=("torch", "jax"),
     ),
     "parameters": Job(
-        "state dicts of 288 tensors from PyTorch to JAX",
-        200,
-        states,
-        {
-            HAND: states_by_hand,
-            "loop over convert": states_by_loop,
-            OURS: trees,
-            ORIGINAL: states_by_convert,
-        },
-        0.5,
-        needs=("torch", "jax"),
+        "state dicts of 288 tensors from PyTorch to JAX", 200, states,
+        {HAND: states_by_hand, "loop over convert": states_by_loop, OURS: trees,
+         ORIGINAL: states_by_convert},
+        0.5, needs=("torch", "jax"),
     ),
     "training": Job(
-        "steps of a model in PyTorch whose loss, on 256 x 256 float32, is in JAX",
-        100,
-        pairs,
-        {HAND: training_by_hand, OURS: training},
-        1.05,
-        small=2,
-        needs=("torch", "jax"),
+        "steps of a model in PyTorch whose loss, on 256 x 256 float32, is in JAX", 100, pairs,
+        {HAND: training_by_hand, OURS: training}, 1.05, small=2, needs=("torch", "jax"),
     ),
     "memory": Job(
-        "images of 512 x 512 with 1 GiB of memory to spare; by hand in chunks of 32",
-        128,
-        large,
+        "images of 512 x 512 with 1 GiB of memory to spare; by hand in chunks of 32", 128, large,
         {HAND: chunks_by_hand, OURS: ladder, "without the ladder": whole, ORIGINAL: ladder},
-        1.02,
-        scope=little_memory,
+        1.02, scope=little_memory,
     ),
-}
+}  # fmt: skip

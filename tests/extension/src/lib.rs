@@ -12,6 +12,7 @@ mod elements;
 mod fragments;
 mod hygiene;
 mod methods;
+mod native;
 mod tensors;
 mod wrapped;
 

@@ -44,6 +44,12 @@ impl Scale {
         size_of::<T>()
     }
 
+    /// The whole part of the factor: a method may have the name of a type.
+    #[memory_type(numpy)]
+    fn int(&self) -> i64 {
+        self.factor as i64
+    }
+
     /// Calls back with the instance borrowed.
     #[memory_type(numpy)]
     fn during(&mut self, image: ArrayViewD<'_, f32>, callback: &Bound<'_, PyAny>) -> PyResult<()> {

@@ -5,6 +5,9 @@ import ctypes
 import json
 import os
 import re
+import sys
+import tomllib
+from importlib import metadata
 
 import arraybridge as ab
 import bridges
@@ -24,9 +27,9 @@ FAKES = {
 }
 
 
-def documented(heading):
+def documented(heading, end="\n## "):
     """The keys in the first columns of the tables below a heading of docs/tools.md."""
-    text = (bridges.ROOT / "docs" / "tools.md").read_text().split(heading)[1].split("\n## ")[0]
+    text = (bridges.ROOT / "docs" / "tools.md").read_text().split(heading)[1].split(end)[0]
     cells = [line.split("|")[1] for line in text.splitlines() if line.startswith("| `")]
     return set(re.findall(r"`(\w+)`", " ".join(cells)))
 
@@ -47,8 +50,10 @@ def test_every_installed_framework_works_here():
         assert report["opencl"]["platforms"]
     assert report["schema"] == 1 and report["converters"] == len(ab.registered_pairs())
     assert all(len(line) <= 80 for line in page.doctor_page(report).splitlines())
-    used = {*report, *(key for found in report["frameworks"].values() for key in found)}
-    assert used <= documented("### The keys of `doctor --json`"), "docs/tools.md lacks a key"
+    heading = "### The keys of `doctor --json`"
+    assert {*report} <= documented(heading, "\nA framework has"), "docs/tools.md lacks a key"
+    used = {key for found in report["frameworks"].values() for key in found}
+    assert used <= documented("\nA framework has"), "docs/tools.md lacks a key"
 
 
 def test_a_crash_a_hang_and_a_broken_installation_are_lines_of_the_report(tmp_path):
@@ -147,9 +152,10 @@ def test_a_missing_gpu_and_a_missing_framework_are_nothing_to_report():
     assert judged({"status": "missing"}, cuda={"devices": [GPU]}) == []
 
 
-def test_files_of_the_original_in_the_same_folder_are_reported():
+def test_the_original_package_is_reported():
     ((level, text),) = judged(package={**FACTS["package"], "original": "0.5.2"})
-    assert level == "fault" and "arraybridge 0.5.2 is installed into the folder" in text
+    assert level == "fault" and "arraybridge 0.5.2 is installed too" in text
+    assert "--force-reinstall" in text
 
 
 def test_a_gpu_that_a_framework_cannot_use_is_reported():
@@ -296,41 +302,32 @@ def answer(value):
     return lambda *arguments: value
 
 
+FREE, TOTAL = GPU["memory_free"], GPU["memory_total"]
 FAKE_MODULES = {
     "cupy": Fake(
         cuda=Fake(
             runtime=Fake(
-                runtimeGetVersion=answer(13020),
-                getDeviceCount=answer(1),
+                runtimeGetVersion=answer(13020), getDeviceCount=answer(1),
                 getDeviceProperties=answer({"name": b"a made-up GPU"}),
             ),
-            Device=answer(Fake(mem_info=(GPU["memory_free"], GPU["memory_total"]))),
+            Device=answer(Fake(mem_info=(FREE, TOTAL))),
         ),
         get_default_memory_pool=answer(Fake(total_bytes=answer(512))),
     ),
     "torch": Fake(
         version=Fake(cuda="13.2"),
         cuda=Fake(
-            is_available=answer(True),
-            device_count=answer(1),
-            mem_get_info=answer((GPU["memory_free"], GPU["memory_total"])),
-            memory_reserved=answer(512),
-            get_device_name=answer("a made-up GPU"),
+            is_available=answer(True), device_count=answer(1), memory_reserved=answer(512),
+            mem_get_info=answer((FREE, TOTAL)), get_device_name=answer("a made-up GPU"),
         ),
     ),
     "jax": Fake(
-        local_devices=answer(
-            [
-                Fake(platform="cpu"),
-                Fake(
-                    platform="gpu",
-                    device_kind="a made-up GPU",
-                    memory_stats=answer({"bytes_limit": GPU["memory_total"], "pool_bytes": 512}),
-                ),
-            ]
-        ),
-        default_backend=answer("gpu"),
-        config=Fake(jax_enable_x64=False),
+        local_devices=answer([
+            Fake(platform="cpu"),
+            Fake(platform="gpu", device_kind="a made-up GPU",
+                 memory_stats=answer({"bytes_limit": TOTAL, "pool_bytes": 512})),
+        ]),
+        default_backend=answer("gpu"), config=Fake(jax_enable_x64=False),
     ),
     "tensorflow": Fake(
         sysconfig=Fake(get_build_info=answer({"is_cuda_build": True, "cuda_version": "12.5"})),
@@ -343,14 +340,14 @@ FAKE_MODULES = {
             ),
         ),
     ),
-}
+}  # fmt: skip
 
 
-MEMORY = {key: GPU[key] for key in ("memory_total", "memory_free")}
+MEMORY = {"memory_total": TOTAL, "memory_free": FREE}
 DESCRIBED = {
     "cupy": ("CUDA runtime 13.2", MEMORY),
     "torch": ("CUDA 13.2", MEMORY),
-    "jax": ("backend gpu", {"memory_total": GPU["memory_total"]}),
+    "jax": ("backend gpu", {"memory_total": TOTAL}),
     "tensorflow": ("CUDA 12.5", {}),
 }
 
@@ -446,8 +443,23 @@ def test_a_stale_stub_is_found(tmp_path, monkeypatch, capsys):
     file.write_text(written.replace("image", "picture"))
     assert command.main(check) == 1
     said = capsys.readouterr()
-    assert "-    picture" in said.out and "+    image" in said.out
+    assert "-def doubled(picture: Any" in said.out and "+def doubled(image: Any" in said.out
     assert (
         f"is stale; write it again: python -m arraybridge stubs made_up_filters > {file}"
         in said.err
     )
+
+
+@pytest.mark.parametrize(
+    ("started", "name"),
+    [("/bin/arraybridge", "arraybridge"), ("/x/__main__.py", "python -m arraybridge")],
+)
+def test_the_script_of_the_package_is_the_command_under_a_shorter_name(
+    monkeypatch, capsys, started, name
+):
+    project = tomllib.loads((bridges.ROOT / "pyproject.toml").read_text())["project"]
+    found = metadata.EntryPoint("", project["scripts"]["arraybridge"], "console_scripts").load()
+    monkeypatch.setattr(sys, "argv", [started])
+    with pytest.raises(SystemExit):
+        found(["trace", "--help"])
+    assert capsys.readouterr().out.startswith(f"usage: {name} trace ")

@@ -262,3 +262,23 @@ def test_new_a_name_that_cannot_be_used_is_refused(crate, capsys):
         assert text in capsys.readouterr().err
     assert new.run("fresh", str(crate)) == 1
     assert "no arraybridge-runtime" in capsys.readouterr().err
+
+
+def test_new_what_cannot_be_written_is_named(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    os.symlink("nowhere", "dangling")
+    assert main(["new", "dangling"]) == 1
+    assert "dangling already exists" in capsys.readouterr().err
+    assert main(["new", "a" * 300]) == 1
+    assert "cannot write" in capsys.readouterr().err
+
+
+def test_new_the_path_of_the_sources_is_a_string_of_toml(tmp_path, monkeypatch):
+    source = tmp_path / 'a "quoted" folder'
+    (source / "arraybridge-runtime").mkdir(parents=True)
+    (source / "arraybridge-runtime" / "Cargo.toml").touch()
+    monkeypatch.chdir(tmp_path)
+    assert main(["new", "mine", "--source", str(source)]) == 0
+    manifest = tomllib.loads((tmp_path / "mine" / "Cargo.toml").read_text())
+    path = manifest["dependencies"]["arraybridge-runtime"]["path"]
+    assert path == str(source / "arraybridge-runtime")

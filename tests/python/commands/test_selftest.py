@@ -15,8 +15,6 @@ from command_line import run
 HOST = ("numpy", "host")
 convert = ab.convert
 
-pytestmark = pytest.mark.filterwarnings("ignore::arraybridge.SharedImmutableMemoryWarning")
-
 
 def test_it_says_what_was_run_and_what_was_not(tmp_path):
     for name in ("cupy", "jax", "tensorflow"):

@@ -4,6 +4,8 @@ import dataclasses
 import functools
 import importlib
 import inspect
+import sys
+import types
 
 import arraybridge as ab
 import bridges
@@ -425,12 +427,20 @@ def test_the_classes_of_converters_can_be_listed_but_none_added():
         registry["mxnet"] = ConverterBase
 
 
-def test_a_caller_that_fills_in_keywords_by_the_signature_keeps_the_dtype():
-    f = ab.numpy(lambda image: image // 2)
-    parameters = inspect.signature(f).parameters.values()
-    added = {p.name: p.default for p in parameters if p.default is not p.empty}
-    assert {"dtype_config", "dtype_conversion", "slice_by_slice"} == set(added)
+def test_openhcs_finds_the_keywords_in_a_signature_and_may_fill_them_in(monkeypatch):
+    from arraybridge.decorators import DtypeConversionConfig
+
+    monkeypatch.setitem(sys.modules, "openhcs", types.ModuleType("openhcs"))
+    f = ab.numpy(lambda image, **others: image // 2)
+    *_, by_slice, config, others = inspect.signature(f).parameters.values()
+    assert str(by_slice) == "slice_by_slice: bool = False" and others.name == "others"
+    assert (config.name, config.annotation, config.default) == (
+        "dtype_config", DtypeConversionConfig, None,
+    )  # fmt: skip
+    added = {p.name: p.default for p in (by_slice, config)}
     assert f(image(dtype="uint8"), **added).dtype == np.uint8
+    monkeypatch.delitem(sys.modules, "openhcs")
+    assert str(inspect.signature(ab.numpy(lambda image: image))) == "(image)"
 
 
 def test_a_declared_wrapper_hands_its_dtype_config_on():
@@ -443,7 +453,9 @@ def test_a_declared_wrapper_hands_its_dtype_config_on():
     outer = ab.numpy(functools.wraps(inner)(lambda *args, **kwargs: inner(*args, **kwargs)))
     for f in (inner, outer):
         assert f(image(dtype="uint8"), dtype_config=Native()).dtype == np.float64
-    assert str(inspect.signature(outer)).count("dtype_config") == 1
+    # A wrapper that takes no other keywords hands none on.
+    narrow = ab.numpy(functools.wraps(inner)(lambda image: inner(image)))
+    assert narrow(image(dtype="uint8"), dtype_config=Native()).dtype == np.uint8
 
 
 def test_a_converter_names_its_framework():
@@ -475,6 +487,10 @@ def test_calls_take_a_dtype_config():
     native = PreserveInputDtypeConfig(ab.DtypeConversion.NATIVE_OUTPUT)
     assert half(image(dtype="uint8"), dtype_config=native).dtype == np.float64
     assert half(image(dtype="uint8"), dtype_config=PRESERVE_INPUT_DTYPE_CONFIG).dtype == np.uint8
+    without = PreserveInputDtypeConfig(None)
+    assert half(image(dtype="uint8"), dtype_config=without).dtype == np.float64
+    declared = ab.numpy(dtype_config_default=without)(lambda image: image / 2)
+    assert declared(image(dtype="uint8")).dtype == np.float64
 
 
 def test_a_contract_that_is_not_a_function_is_kept_for_other_runtimes():

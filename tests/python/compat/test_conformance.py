@@ -67,8 +67,7 @@ def test_a_case_that_ends_the_process_is_counted_and_the_others_go_on(monkeypatc
     monkeypatch.syspath_prepend(str(FOLDER))
     import run
 
-    (tmp_path / "worker.py").write_text(
-        """
+    (tmp_path / "worker.py").write_text("""
 import json, os, sys
 cases = json.load(open(sys.argv[2]))
 say = lambda **message: print(json.dumps(message), flush=True)
@@ -79,8 +78,7 @@ for number, case in cases:
         os.abort()
     say(number=number, status="right", got="")
 say(end=True)
-"""
-    )
+""")
     monkeypatch.setattr(run, "HERE", tmp_path)
     names = ("before", "dies", "after")
     made = [{"id": name, "group": "g"} for name in names]

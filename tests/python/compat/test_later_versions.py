@@ -6,7 +6,6 @@ import importlib
 import inspect
 import json
 import pickle
-import threading
 
 import arraybridge as ab
 import bridges
@@ -202,17 +201,6 @@ def test_a_member_of_memory_type_has_what_its_framework_has():
         assert not hasattr(member, missing)
 
 
-def test_no_framework_is_imported_for_its_object():
-    out = bridges.survives("""
-        import sys
-        import arraybridge as ab
-        [library.display_name for library in ab.ArrayLibrary.all()]
-        ab.HOST, ab.ConversionRoute, ab.MemoryType.TORCH.is_installed()
-        print([name for name in ("torch", "jax", "tensorflow", "cupy") if name in sys.modules])
-    """)
-    assert out.strip() == "[]"
-
-
 # -- Shapes and payloads --------------------------------------------------------------------------
 
 
@@ -239,7 +227,7 @@ def test_a_payload_keeps_what_it_carries_besides_the_array():
     assert payload.map_array_payload(lambda data: data) is payload
 
 
-def test_a_declared_function_gets_a_payload_and_not_the_array_in_it():
+def test_a_declared_function_gets_a_payload_and_not_the_array_in_it(torch):
     seen = []
 
     @ab.numpy
@@ -254,8 +242,7 @@ def test_a_declared_function_gets_a_payload_and_not_the_array_in_it():
     assert (type(result), result.name) == (Labelled, "cells")
     assert result.data.dtype == "uint16" and result.data.tolist() == [2, 4]
 
-
-def test_the_array_in_a_payload_is_converted(torch):
+    # The array in it is converted. By itself, a payload is no array.
     @ab.torch(output_type="numpy")
     def doubled(image):
         assert isinstance(image.data, torch.Tensor) and image.name == "cells"
@@ -264,10 +251,6 @@ def test_the_array_in_a_payload_is_converted(torch):
     result = doubled(Labelled(np.ones(2, "float32"), "cells"))
     assert (result.name, result.data.tolist()) == ("cells", [2, 2])
     assert isinstance(result.data, np.ndarray)
-
-
-def test_a_payload_is_no_array():
-    payload = Labelled(np.ones(2))
     for use in (lambda: ab.convert(payload, "torch"), lambda: ab.detect_memory_type(payload)):
         with pytest.raises(ab.UnsupportedArrayError, match=r"pass its array_payload_data\(\)"):
             use()
@@ -283,31 +266,6 @@ def test_keywords_are_declarations_of_the_package_that_the_original_depends_on()
     found = parameters.require_declaration_types(keywords, boundary="keywords")
     assert [*found] == keywords
     assert [found.is_semantic_control for found in keywords] == [True, False]
-
-
-def test_programs_for_the_original_find_the_types_of_keywords_in_a_signature():
-    pytest.importorskip("python_introspect")
-    bridges.survives("""
-        import arraybridge as ab
-        import inspect
-        import pathlib
-        import sys
-        import tempfile
-
-        # OpenHCS counts as installed.
-        folder = tempfile.mkdtemp()
-        pathlib.Path(folder, "openhcs.py").touch()
-        sys.path.append(folder)
-
-        def shown():
-            parameters = inspect.signature(ab.numpy(lambda image: image)).parameters
-            return [parameters[name].annotation for name in ("dtype_config", "slice_by_slice")]
-
-        assert shown() == [inspect.Parameter.empty] * 2
-        from arraybridge.decorators import DtypeConversionConfig
-
-        assert shown() == [DtypeConversionConfig, bool]
-    """)
 
 
 def test_a_dtype_config_stretches_floats_as_in_the_original():
@@ -364,46 +322,36 @@ def test_a_wrapped_function_keeps_the_dtype_of_its_image_and_converts_no_argumen
     assert [*shown] == ["image", "by", "slice_by_slice", "dtype_config"]
     assert shown["slice_by_slice"].default is False
     assert wrapped.__doc__ == "Halve."
-
-
-def test_a_wrapped_function_keeps_payloads():
-    wrapped = ab.wrap_dtype_preserving_callable(
+    payloads = ab.wrap_dtype_preserving_callable(
         lambda image: image.with_data(image.data / 2), ab.MemoryType.NUMPY
     )
-    result = wrapped(Labelled(np.array([2, 4], "uint8"), "cells"))
+    result = payloads(Labelled(np.array([2, 4], "uint8"), "cells"))
     assert (result.name, result.data.dtype, result.data.tolist()) == ("cells", "uint8", [0, 255])
 
 
-def test_a_wrapped_function_works_slice_by_slice():
-    shapes = []
-    wrapped = ab.wrap_dtype_preserving_callable(
-        lambda image: (shapes.append(image.shape), image)[1], "numpy", slice_by_slice_default=True
-    )
-    stack = np.ones((2, 3, 4), "uint8")
-    assert wrapped(stack).shape == (2, 3, 4) and shapes == [(3, 4)] * 2
-    wrapped(stack, slice_by_slice=False)
-    assert shapes[-1] == (2, 3, 4)
-    wrapped(np.ones((3, 4)))
-    assert shapes[-1] == (3, 4)
-
-
-def test_decorators_take_the_defaults_of_their_keywords():
+def test_decorators_and_wrapped_functions_take_the_defaults_of_their_keywords():
     shapes = []
 
-    @ab.numpy(slice_by_slice_default=True, dtype_config_default=Native())
     def half(image):
         shapes.append(image.shape)
         return image / 2
 
+    def wrapped(**options):
+        return ab.wrap_dtype_preserving_callable(half, "numpy", **options)
+
     stack = np.ones((2, 3, 4), "uint8")
-    assert half(stack).dtype == "float64" and shapes == [(3, 4)] * 2
-    assert half(stack, slice_by_slice=False, dtype_conversion="uint8").dtype == "uint8"
-    assert shapes[-1] == (2, 3, 4)
-    for wrong in ({"default_dtype_conversion": "native"}, "native"):
-        with pytest.raises(TypeError, match="DtypeConversionConfig"):
-            ab.numpy(dtype_config_default=wrong)
-        with pytest.raises(TypeError, match="DtypeConversionConfig"):
-            ab.wrap_dtype_preserving_callable(lambda x: x, "numpy", dtype_config_default=wrong)
+    for declare in (lambda **options: ab.numpy(**options)(half), wrapped):
+        f = declare(slice_by_slice_default=True, dtype_config_default=Native())
+        shapes.clear()
+        assert f(stack).dtype == "float64" and shapes == [(3, 4)] * 2
+        f(stack, slice_by_slice=False)
+        f(np.ones((3, 4)))
+        assert shapes[2:] == [(2, 3, 4), (3, 4)]
+        for wrong in ({"default_dtype_conversion": "native"}, "native"):
+            with pytest.raises(TypeError, match="DtypeConversionConfig"):
+                declare(dtype_config_default=wrong)
+    declared = ab.numpy(slice_by_slice_default=True, dtype_config_default=Native())(half)
+    assert declared(stack, dtype_conversion="uint8").dtype == "uint8"
 
 
 # -- Observers ------------------------------------------------------------------------------------
@@ -416,9 +364,7 @@ def test_an_observer_gets_a_record_of_each_conversion_of_its_context(torch):
         assert ab.ConversionObserver.current is observer is counters
         tensor = ab.convert(image, "torch")
         ab.convert(tensor, "torch")
-        thread = threading.Thread(target=ab.convert, args=(image, "torch"))
-        thread.start()
-        thread.join()
+        bridges.elsewhere(lambda: ab.convert(image, "torch"))
         ab.convert(image, "torch", copy=True)
     ab.convert(image, "torch")
     assert ab.ConversionObserver.current is not counters
@@ -439,9 +385,8 @@ def test_a_copied_context_has_the_observer(torch):
             ab.convert(np.ones(3), "torch")
 
     with outer.installed():
-        thread = threading.Thread(target=contextvars.copy_context().run, args=(work,))
-        thread.start()
-        thread.join()
+        context = contextvars.copy_context()
+        bridges.elsewhere(lambda: context.run(work))
     assert [sum(t.count for t in each.totals.values()) for each in (outer, inner)] == [1, 1]
 
 
@@ -450,8 +395,7 @@ def test_a_record_survives_json():
     assert ab.ConversionRecord.from_json(json.loads(json.dumps(record.to_json()))) == record
 
 
-def test_the_planned_route_is_the_one_that_is_taken():
-    bridges.need("torch")
+def test_the_planned_route_is_the_one_that_is_taken(torch):
     torch = ab.ArrayLibrary.named("torch")
     gpu = ab.AcceleratorDevice(0)
     planned = {

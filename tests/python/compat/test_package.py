@@ -8,56 +8,95 @@ from pathlib import Path
 
 import arraybridge as ab
 import pytest
-from arraybridge import _package
+from arraybridge import _core, _package
 
 SOURCES = Path(ab.__file__).parent
-# A module of the original, and its `__init__`.
-THEIR_MODULE = "from arraybridge.types import MemoryType\n"
+# The `__init__` of the original.
 THEIR_INIT = '__version__ = "0.5.2"\n\n\ndef __getattr__(name):\n    raise AttributeError(name)\n'
 
 
 @pytest.fixture
-def folder(tmp_path):
-    shutil.copytree(SOURCES, tmp_path / "arraybridge", ignore=shutil.ignore_patterns("*.so"))
+def site(tmp_path):
+    """A folder with this package, as pip leaves it."""
+    package = tmp_path / "arraybridge"
+    shutil.copytree(SOURCES, package, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    (core,) = SOURCES.glob("_core*.so")
+    (package / core.name).symlink_to(core)
+    files = [path.relative_to(tmp_path).as_posix() for path in package.rglob("*.py")]
+    record(tmp_path, "arraybridge-rs", "0.1.0", files)
     return tmp_path
 
 
-def run(folder, *arguments):
-    environment = {**os.environ, "PYTHONPATH": str(folder)}
+def record(site, name, version, files):
+    folder = site / f"{name.replace('-', '_')}-{version}.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    (folder / "RECORD").write_text("".join(f"{file},,\n" for file in files))
+
+
+def install_the_original(site, written=("__init__.py", "libraries.py")):
+    record(site, "arraybridge", "0.5.2", [f"arraybridge/{name}" for name in written])
+    for name in written:
+        (site / "arraybridge" / name).write_text(THEIR_INIT)
+
+
+def run(site, *arguments):
+    environment = {**os.environ, "PYTHONPATH": str(site)}
     command = [sys.executable, *arguments]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("module", _package.THEIRS)
-def test_an_import_over_files_of_the_original_is_refused(folder, module):
-    (folder / "arraybridge" / module).write_text(THEIR_MODULE)
-    done = run(folder, "-c", "import arraybridge")
-    assert done.returncode == 1
+def refused(done, why):
     message = done.stderr.splitlines()[-1]
-    assert message.startswith("ImportError: arraybridge: ") and "files of two packages" in message
-    assert "-m pip uninstall --yes arraybridge arraybridge-rs" in message
-    assert "-m pip install arraybridge-rs" in message
+    assert done.returncode == 1 and message.startswith("ImportError: arraybridge: "), done.stderr
+    assert why in message and "-m pip uninstall --yes arraybridge, and then" in message
+    assert "-m pip install --force-reinstall --no-deps arraybridge-rs" in message
 
 
-def test_commands_are_refused_where_the_original_came_later(folder):
-    (folder / "arraybridge" / "__init__.py").write_text(THEIR_INIT)
-    (folder / "arraybridge" / "libraries.py").write_text(THEIR_MODULE)
-    done = run(folder, "-m", "arraybridge", "doctor")
-    assert done.returncode == 1 and "files of two packages" in done.stderr.splitlines()[-1]
+def test_an_import_beside_files_of_the_original_is_refused(site):
+    assert run(site, "-c", "import arraybridge").returncode == 0
+    init = site / "arraybridge" / "__init__.py"
+    ours = init.read_text()
+    install_the_original(site)
+    init.write_text(ours)
+    refused(run(site, "-c", "import arraybridge"), "arraybridge/libraries.py is of the latter")
+    # The original's own module is gone, or its files are in another folder.
+    (site / "arraybridge" / "libraries.py").unlink()
+    assert run(site, "-c", "import arraybridge").returncode == 0
 
 
-def test_the_package_has_none_of_the_modules_that_tell_the_original():
-    assert not [name for name in _package.THEIRS if (SOURCES / name).exists()]
+@pytest.mark.parametrize("place", ["folder", "zip"])
+def test_an_import_without_the_extension_module_says_why(site, place):
+    if place == "zip":
+        site = shutil.make_archive(site / "packed", "zip", site, "arraybridge")
+    else:
+        (site / "arraybridge" / Path(_core.__file__).name).unlink()
+    done = run(site, "-c", "import arraybridge")
+    message = done.stderr.splitlines()[-1]
+    assert message.startswith("ImportError: arraybridge: ") and "circular" not in message, message
+    assert ("cannot be imported from a zip file" in message) == (place == "zip"), message
+    assert ("has no _core" in message) == (place == "folder"), message
 
 
-def test_the_distribution_of_the_original_is_found(tmp_path, monkeypatch):
-    monkeypatch.setattr(_package, "FOLDER", str(tmp_path / "arraybridge"))
-    assert _package.about()["original"] is None
-    metadata = tmp_path / "arraybridge-0.5.2.dist-info" / "METADATA"
-    metadata.parent.mkdir()
-    metadata.write_text("Metadata-Version: 2.1\nName: arraybridge\nVersion: 0.5.2\n")
+def test_commands_are_refused_where_the_original_came_later_and_after_it_went(site):
+    install_the_original(site)
+    refused(run(site, "-m", "arraybridge", "doctor"), "of two packages")
+    for name in ("__init__.py", "libraries.py"):
+        (site / "arraybridge" / name).unlink()
+    shutil.rmtree(site / "arraybridge-0.5.2.dist-info")
+    # Without the package that these tests use, which is complete.
+    refused(run(site, "-S", "-m", "arraybridge", "doctor"), "has no __init__.py")
+
+
+def test_the_metadata_is_not_asked_where_the_original_is_not_installed(site):
+    code = "import sys, arraybridge; print('importlib.metadata' in sys.modules)"
+    assert run(site, "-c", code).stdout == "False\n"
+
+
+def test_the_original_in_another_folder_of_the_path_is_found(tmp_path, monkeypatch):
     assert _package.about() == {
-        "distribution": "arraybridge-rs",
-        "folder": str(tmp_path / "arraybridge"),
-        "original": "0.5.2",
-    }
+        "distribution": "arraybridge-rs", "folder": str(SOURCES), "original": None,
+    }  # fmt: skip
+    record(tmp_path, "arraybridge", "0.5.2", ["arraybridge/__init__.py"])
+    monkeypatch.syspath_prepend(tmp_path)
+    assert _package.about()["original"] == "0.5.2"

@@ -7,6 +7,7 @@ import importlib.util
 import itertools
 import os
 import shutil
+import subprocess
 import sys
 import textwrap
 from concurrent.futures import ThreadPoolExecutor
@@ -30,28 +31,34 @@ def survives(code, *names):
     return bridges.survives(preface + textwrap.dedent(code))
 
 
-def test_tensorflow_can_compute_on_memory_that_was_not_aligned():
-    bridges.need("tensorflow", "torch")
-    survives(
-        """
-        import tensorflow as tf, torch
-        sources = [torch.ones(1025)[1:], torch.ones(1028)[4:]]
-        for offset in (1, 4, 16, 32):
-            sources.append(bridges.aligned(np.arange(1024, dtype="f4"), offset))
-        sources += [torch.from_numpy(a) for a in sources[3:]]
-        for a, copy in [(a, copy) for a in sources for copy in (None, True)]:
-            print(type(a), a.__array_interface__["data"][0] % 64
-                  if hasattr(a, "__array_interface__") else a.data_ptr() % 64, copy, flush=True)
-            x = ab.convert(a, "tensorflow", copy=copy)
-            for op in (tf.reduce_sum, tf.round, tf.abs, lambda v: v + v, lambda v: v[1:],
-                       lambda v: tf.stack([v, v]), lambda v: tf.cast(v, tf.int32),
-                       lambda v: tf.matmul(tf.reshape(v, (32, 32)), tf.reshape(v, (32, 32)))):
-                np.asarray(op(x))
-            tf.function(lambda v: v * 2 + 1, jit_compile=True)(x)
-        """,
-        "tensorflow",
-        "torch",
-    )
+@bridges.alone
+def test_tensorflow_can_compute_on_memory_that_was_not_aligned(tf, torch):
+    sources = [torch.ones(1025)[1:], torch.ones(1028)[4:]]
+    for offset in (1, 4, 16, 32):
+        sources.append(bridges.aligned(np.arange(1024, dtype="f4"), offset))
+    sources += [torch.from_numpy(a) for a in sources[3:]]
+    for a, copy in [(a, copy) for a in sources for copy in (None, True)]:
+        print(
+            type(a),
+            a.__array_interface__["data"][0] % 64
+            if hasattr(a, "__array_interface__")
+            else a.data_ptr() % 64,
+            copy,
+            flush=True,
+        )
+        x = ab.convert(a, "tensorflow", copy=copy)
+        for op in (
+            tf.reduce_sum,
+            tf.round,
+            tf.abs,
+            lambda v: v + v,
+            lambda v: v[1:],
+            lambda v: tf.stack([v, v]),
+            lambda v: tf.cast(v, tf.int32),
+            lambda v: tf.matmul(tf.reshape(v, (32, 32)), tf.reshape(v, (32, 32))),
+        ):
+            np.asarray(op(x))
+        tf.function(lambda v: v * 2 + 1, jit_compile=True)(x)
 
 
 ORDERS = [
@@ -63,10 +70,8 @@ ORDERS = [
 
 
 @pytest.mark.parametrize("first", ORDERS)
-def test_opencl_can_be_enumerated_after_tensorflow_was_loaded(first):
-    bridges.need("tensorflow", "pyclesperanto", "torch", "jax")
-    bridges.survives(
-        f"""
+def test_opencl_can_be_enumerated_after_tensorflow_was_loaded(tf, cle, torch, jax, first):
+    bridges.survives(f"""
         {first}
         import numpy as np, arraybridge as ab
         image = np.arange(12, dtype="u2").reshape(3, 4)
@@ -75,8 +80,7 @@ def test_opencl_can_be_enumerated_after_tensorflow_was_loaded(first):
         y = cle.gaussian_blur(x, sigma_x=1, sigma_y=1)
         assert ab.convert(y, "tensorflow").shape == (3, 4)
         assert (ab.convert(x, "numpy") == image).all()
-        """
-    )
+        """)
 
 
 EVERY = ("tensorflow", "torch", "jax", "pyclesperanto")
@@ -137,88 +141,74 @@ def test_a_library_of_a_package_is_opened_when_that_is_imported(tmp_path):
         bridges.survives(code.format(rival=rival, folder=str(tmp_path)))
 
 
-@pytest.mark.parametrize("framework", ["numpy", "torch"])
-def test_a_subclass_whose_export_lies_does_no_harm(framework):
-    bridges.need("jax", "tensorflow", framework)
-    survives(
-        f"""
-        from ctypes import pythonapi, py_object, c_void_p, c_char_p
-        pythonapi.PyCapsule_New.restype = py_object
-        pythonapi.PyCapsule_New.argtypes = [c_void_p, c_char_p, c_void_p]
-        import torch
-        base = np.ndarray if "{framework}" == "numpy" else torch.Tensor
-        lies = [lambda: pythonapi.PyCapsule_New(1, b"something", None), lambda: 42, lambda: None]
-        plain = np.arange(4, dtype="f4")
-        for lie in lies:
-            class Liar(base):
-                def __dlpack__(self, *a, **k):
-                    return lie()
-            if "{framework}" == "numpy":
-                x = plain.view(Liar)
-            else:
-                x = torch.from_numpy(plain).as_subclass(Liar)
+@bridges.alone(every=True)
+def test_a_subclass_whose_export_lies_does_no_harm(jax, tf, torch):
+    from ctypes import c_char_p, c_void_p, py_object, pythonapi
+
+    pythonapi.PyCapsule_New.restype = py_object
+    pythonapi.PyCapsule_New.argtypes = [c_void_p, c_char_p, c_void_p]
+    lies = [lambda: pythonapi.PyCapsule_New(1, b"something", None), lambda: 42, lambda: None]
+    plain = np.arange(4, dtype="f4")
+
+    def liar(base, lie):
+        return type("Liar", (base,), {"__dlpack__": lambda self, *a, **k: lie()})
+
+    for lie in lies:
+        arrays = {
+            "numpy": plain.view(liar(np.ndarray, lie)),
+            "torch": torch.from_numpy(plain).as_subclass(liar(torch.Tensor, lie)),
+        }
+        for framework, x in arrays.items():
             for target in bridges.INSTALLED:
                 try:
                     y = ab.convert(x, target)
                 except ab.MemoryConversionError:
                     continue
-                if target != "{framework}":
+                if target != framework:
                     assert bridges.difference(target, y, plain) is None
-        """
-    )
 
 
-def test_a_write_through_a_shared_jax_array_does_not_crash():
-    bridges.need("jax", "torch")
-    survives(
-        """
-        import gc
-        x = bridges.make("jax", np.arange(1024, dtype="f4"))
-        y = ab.convert(x, "torch")
-        del x
-        gc.collect()
-        y.fill_(2)
-        assert y.sum().item() == 2048
-        """,
-        "jax",
-        "torch",
-    )
+@bridges.alone
+def test_torch_copies_what_it_crashes_at_if_it_is_asked_naively(jax, torch):
+    import gc
+
+    for dtype, offset in (("complex128", 8), ("complex64", 4)):
+        for shape in ((1,), (5, 6)):
+            image = np.arange(np.prod(shape)).astype(dtype).reshape(shape)
+            y = ab.convert(bridges.aligned(image, offset=offset), "torch")
+            y.clone(), y + 1, y.sum(), y * y, y.abs()
+            assert bridges.difference("torch", y, image) is None
+
+    # A tensor without storage cannot be cloned.
+    x = torch.arange(4096.0)
+    x.untyped_storage().resize_(0)
+    assert ab.convert(x, "torch") is x
+    for options in ({"copy": True}, {"dtype": "int32"}, {"copy": True, "dtype": "int32"}):
+        with pytest.raises(ab.UnsupportedArrayError):
+            ab.convert(x, "torch", **options)
+
+    # JAX's memory can be written to.
+    x = bridges.make("jax", np.arange(1024, dtype="f4"))
+    y = ab.convert(x, "torch")
+    del x
+    gc.collect()
+    y.fill_(2)
+    assert y.sum().item() == 2048
 
 
-def test_results_may_outlive_the_interpreter():
-    bridges.need("jax", "torch", "tensorflow")
-    survives(
-        """
-        import builtins
-        kept = builtins.kept = []
-        for source in bridges.INSTALLED:
-            for target in bridges.INSTALLED:
-                x = bridges.make(source, np.zeros((64, 64), "f4"))
-                kept.append(ab.convert(x, target))
-        kept.append(kept)
-        """
-    )
+@bridges.alone(every=True)
+def test_results_may_outlive_the_interpreter(jax, torch, tf):
+    import builtins
+
+    kept = builtins.kept = []
+    for source in bridges.INSTALLED:
+        for target in bridges.INSTALLED:
+            x = bridges.make(source, np.zeros((64, 64), "f4"))
+            kept.append(ab.convert(x, target))
+    kept.append(kept)
 
 
-def test_torch_can_copy_complex_numbers_that_are_aligned_to_their_halves():
-    bridges.need("torch")
-    code = """
-        import bridges, numpy as np
-        import arraybridge as ab
-        for dtype, offset in (("complex128", 8), ("complex64", 4)):
-            for shape in ((1,), (5, 6)):
-                image = np.arange(np.prod(shape)).astype(dtype).reshape(shape)
-                y = ab.convert(bridges.aligned(image, offset=offset), "torch")
-                for made in (y.clone(), y + 1, y.sum(), y * y, y.abs()):
-                    pass
-                assert bridges.difference("torch", y, image) is None
-        print("alive")
-    """
-    assert bridges.survives(code).strip().endswith("alive")
-
-
-def test_a_process_may_end_while_jax_still_computes():
-    bridges.need("jax", "torch")
+def test_a_process_may_end_while_jax_still_computes(jax, torch):
     code = """
         import jax, torch
         x = torch.ones(600, 600)
@@ -278,24 +268,7 @@ def test_memory_is_freed_on_a_detached_thread_beside_a_second_interpreter():
     )
 
 
-@pytest.mark.parametrize("options", ["copy=True", "dtype='int32'", "copy=True, dtype='int32'"])
-def test_a_tensor_without_storage_is_not_copied_within_torch(options):
-    bridges.need("torch")
-    # torch itself crashes when it clones one.
-    survives(
-        f"""
-        import torch
-        x = torch.arange(4096.)
-        x.untyped_storage().resize_(0)
-        assert ab.convert(x, "torch") is x
-        bridges.raises(ab.UnsupportedArrayError, lambda: ab.convert(x, "torch", {options}))
-        """,
-        "torch",
-    )
-
-
-def test_an_array_of_the_largest_rank_arrives():
-    bridges.need("torch", "jax")
+def test_an_array_of_the_largest_rank_arrives(torch, jax):
     x = np.ones((1,) * 32, "float32")
     for target in ("torch", "jax"):
         assert ab.convert(x, target).shape == x.shape
@@ -303,91 +276,230 @@ def test_an_array_of_the_largest_rank_arrives():
     assert ab.convert(deep, "torch").shape == deep.shape
 
 
-def test_a_deep_recursion_is_an_error_before_the_stack_ends():
-    bridges.need("torch")
-    survives(
-        """
-        import asyncio, functools, sys, threading
-        import torch
+@bridges.alone
+def test_a_deep_recursion_is_an_error_before_the_stack_ends(torch):
+    import asyncio
+    import functools
+    import threading
 
-        @ab.torch(output_type="input")
-        def whole(x):
-            return whole(x)
+    @ab.torch(output_type="input")
+    def whole(x):
+        return whole(x)
 
-        @ab.torch(output_type="input", slice_by_slice=True)
-        def sliced(x):
-            return sliced(x[None])
+    @ab.torch(output_type="input", slice_by_slice=True)
+    def sliced(x):
+        return sliced(x[None])
 
-        # Arguments that fit are passed through.
-        @ab.torch
-        def passed(x):
-            return passed(x)
+    # Arguments that fit are passed through.
+    @ab.torch
+    def passed(x):
+        return passed(x)
 
-        called = ab.numpy(functools.partial(lambda x: called(x)))
-        by_method = ab.numpy(functools.partial(lambda x: by_method.__call__(x)))
+    called = ab.numpy(functools.partial(lambda x: called(x)))
+    by_method = ab.numpy(functools.partial(lambda x: by_method.__call__(x)))
 
-        @ab.torch
-        def generated(x):
-            yield from generated(x)
+    @ab.torch
+    def generated(x):
+        yield from generated(x)
 
-        @ab.torch
-        async def awaited(x):
-            return await awaited(x)
+    @ab.torch
+    async def awaited(x):
+        return await awaited(x)
 
-        ends = []
+    ends = []
 
-        def recurse():
-            for function, x in (
-                (whole, np.zeros(3)),
-                (sliced, np.zeros((1, 2, 3))),
-                (passed, torch.zeros(3)),
-                (called, np.zeros(3)),
-                (by_method, np.zeros(3)),
-                (lambda x: list(generated(x)), np.zeros(3)),
-                (lambda x: asyncio.run(awaited(x)), np.zeros(3)),
-            ):
-                try:
-                    function(x)
-                except RecursionError as error:
-                    ends.append(str(error))
+    def recurse():
+        for function, x in (
+            (whole, np.zeros(3)),
+            (sliced, np.zeros((1, 2, 3))),
+            (passed, torch.zeros(3)),
+            (called, np.zeros(3)),
+            (by_method, np.zeros(3)),
+            (lambda x: list(generated(x)), np.zeros(3)),
+            (lambda x: asyncio.run(awaited(x)), np.zeros(3)),
+        ):
+            try:
+                function(x)
+            except RecursionError as error:
+                ends.append(str(error))
 
-        sys.setrecursionlimit(100_000)
-        recurse()
-        for size in (256 << 10, 512 << 10, 2 << 20):
-            threading.stack_size(size)
-            thread = threading.Thread(target=recurse)
-            thread.start()
-            thread.join()
-        # CPython 3.12 and later count calls from C as well, whatever the stack: on a large one
-        # their limit comes first.
-        counts_c_calls = sys.version_info >= (3, 12)
-        ours = ends[7:] if counts_c_calls else ends
-        assert len(ends) == 28 and all("stack is nearly used up" in end for end in ours), ends
-        """,
-        "torch",
-    )
+    sys.setrecursionlimit(100_000)
+    recurse()
+    for size in (256 << 10, 512 << 10, 2 << 20):
+        threading.stack_size(size)
+        thread = threading.Thread(target=recurse)
+        thread.start()
+        thread.join()
+    # CPython 3.12 and later count calls from C as well, whatever the stack: on a large one
+    # their limit comes first.
+    counts_c_calls = sys.version_info >= (3, 12)
+    ours = ends[7:] if counts_c_calls else ends
+    assert len(ends) == 28 and all("stack is nearly used up" in end for end in ours), ends
 
 
+# musl tells how much of the first stack is mapped now. HIDDEN hides the map of the memory.
+MUSL = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+int pthread_getattr_np(pthread_t thread, pthread_attr_t *attributes) {
+    static int (*next)(pthread_t, pthread_attr_t *);
+    if (!next) next = dlsym(RTLD_NEXT, "pthread_getattr_np");
+    if (gettid() != getpid()) return next(thread, attributes);
+    size_t page = 4096, size = page;
+    char *end = (char *)((getauxval(AT_RANDOM) | (page - 1)) + 1);
+    while (mremap(end - size - page, page, 2 * page, 0) == MAP_FAILED && errno == ENOMEM)
+        size += page;
+    pthread_attr_init(attributes);
+    return pthread_attr_setstack(attributes, end - size, size);
+}
+
+int open64(const char *path, int flags, ...) {
+    static int (*next)(const char *, int, ...);
+    if (!next) next = dlsym(RTLD_NEXT, "open64");
+    if (getenv("HIDDEN") && !strcmp(path, "/proc/self/maps")) return errno = ENOENT, -1;
+    va_list more;
+    va_start(more, flags);
+    int mode = va_arg(more, int);
+    va_end(more);
+    return next(path, flags, mode);
+}
+"""
+DEPTH = """
+import functools, sys, threading
+import arraybridge as ab, numpy as np
+
+sys.setrecursionlimit(100_000)
+size, kind = int(sys.argv[1]), sys.argv[2]
+
+def recurse():
+    calls = 0
+    def call(x):
+        nonlocal calls
+        calls += 1
+        return declared(x)
+    declared = (ab.numpy if kind == "declared" else functools.partial)(call)
+    try:
+        declared(np.ones(3))
+    except RecursionError as error:
+        print(calls, error)
+
+if size:
+    threading.stack_size(size << 10)
+    thread = threading.Thread(target=recurse)
+    thread.start()
+    thread.join()
+else:
+    recurse()
+"""
+RAISED = """
+import resource
+resource.setrlimit(resource.RLIMIT_STACK, (resource.RLIM_INFINITY,) * 2)
+"""
+
+
+def depth(size: int, kind: str = "declared", before: str = "", **env: str) -> tuple[int, str]:
+    """How deeply a function calls itself on a thread of `size` KiB, or the first, and the error."""
+    calls, error = bridges.survives(before + DEPTH, str(size), kind, env=env).split(" ", 1)
+    return int(calls), error
+
+
+def counts_c_calls() -> bool:
+    """Whether CPython counts calls from C; before, it does not, and later it measures the stack."""
+    return (3, 12) <= sys.version_info < (3, 14)
+
+
+@pytest.mark.parametrize("size", [64, 256, 1024, 8192])
+def test_a_thread_is_used_to_the_end_of_its_stack(size):
+    calls, error = depth(size)
+    assert "stack is nearly used up" in error or sys.version_info >= (3, 14), error
+    # A call takes 19 KiB without optimization, and 5 in a release.
+    assert max(1, (size - 128) / 20) <= calls <= size / 4, calls
+
+
+@pytest.mark.skipif(
+    not (sys.platform == "linux" and shutil.which("cc")), reason="cc builds what stands for musl"
+)
+def test_the_first_stack_is_used_to_its_limit_whatever_the_c_library_tells(tmp_path):
+    import resource
+
+    library = tmp_path / "libmusl.so"
+    command = ["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", library]
+    subprocess.run(command, input=MUSL, text=True, check=True)
+    (usual, _), musl = depth(0), {"LD_PRELOAD": str(library)}
+    assert abs(depth(0, **musl)[0] - usual) < 10, usual
+    # Without a map of the memory, half of the limit is used.
+    assert depth(0, **musl, HIDDEN="1")[0] > usual * 0.45, usual
+    # CPython's own limit comes first on a stack that is large enough for it.
+    if counts_c_calls() and resource.getrlimit(resource.RLIMIT_STACK)[1] == resource.RLIM_INFINITY:
+        raised = depth(0, before=RAISED, **musl)
+        assert raised == depth(0, "partial", before=RAISED) and raised[0] > usual, raised
+
+
+@bridges.alone
 def test_generators_that_go_through_many_others_end_before_the_stack_does():
+    sys.setrecursionlimit(100_000)
+
+    @ab.numpy
+    def through(x, inner):
+        yield from inner
+
+    steps = iter([1])
+    for _ in range(3000):
+        steps = through(np.ones(2), steps)
+    try:
+        next(steps)
+    except RecursionError as error:
+        assert "stack is nearly used up" in str(error), error
+        os._exit(0)  # CPython frees such a chain on the stack.
+    sys.exit("there was no error")
+
+
+def test_an_allocation_of_pythons_that_fails_is_a_memory_error():
+    pytest.importorskip("_testcapi", reason="this CPython has no _testcapi.set_nomemory")
     survives(
         """
-        import os, sys
+        import _testcapi, sys, warnings
+        import entries
+        warnings.simplefilter("ignore")
+        # PyO3 reports what it drops.
+        sys.unraisablehook = lambda *_: None
 
-        sys.setrecursionlimit(100_000)
+        def outcome(call, number):
+            _testcapi.set_nomemory(number, number + 1)
+            try:
+                call()
+                return None
+            except BaseException as error:
+                return error
+            finally:
+                _testcapi.remove_mem_hooks()
 
-        @ab.numpy
-        def through(x, inner):
-            yield from inner
-
-        steps = iter([1])
-        for _ in range(3000):
-            steps = through(np.ones(2), steps)
-        try:
-            next(steps)
-        except RecursionError as error:
-            assert "stack is nearly used up" in str(error), error
-            os._exit(0)  # CPython frees such a chain on the stack.
-        sys.exit("there was no error")
+        wrong, failed = {}, 0
+        for name, call in entries.CALLS.items():
+            if name in entries.OTHERS:
+                continue
+            call()
+            number = suffices = 0
+            # Some allocations have another way out, and beyond the last one the call succeeds.
+            while suffices < 12:
+                number += 1
+                raised = outcome(call, number)
+                suffices = suffices + 1 if raised is None else 0
+                failed += isinstance(raised, MemoryError)
+                if not isinstance(raised, (MemoryError, type(None))):
+                    wrong.setdefault(f"{name}: {raised!r}", number)
+        assert not wrong, wrong
+        assert failed > 100, failed
         """,
         "numpy",
     )

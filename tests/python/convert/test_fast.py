@@ -10,8 +10,7 @@ SHORTCUTS = ("exchange", "buffer", "import", "transfer")
 
 
 @pytest.mark.parametrize("off", SHORTCUTS)
-def test_each_shortcut_can_be_switched_off_by_itself(off):
-    bridges.need("torch", "jax")
+def test_each_shortcut_can_be_switched_off_by_itself(torch, jax, off):
     on = ",".join(name for name in SHORTCUTS if name != off)
     code = """
         import sys
@@ -61,10 +60,8 @@ def test_each_shortcut_can_be_switched_off_by_itself(off):
 @pytest.mark.skipif("jax" not in bridges.INSTALLED, reason="JAX is not installed")
 @pytest.mark.parametrize("dtype", ["float32", "int32", "uint8", "bfloat16", "bool", "complex64"])
 @pytest.mark.parametrize("shape", [(), (3,), (2, 3), (0, 4)])
-def test_a_jax_array_from_the_private_entry_point_is_like_a_public_one(dtype, shape):
+def test_a_jax_array_from_the_private_entry_point_is_like_a_public_one(jax, jnp, dtype, shape):
     import arraybridge as ab
-    import jax
-    import jax.numpy as jnp
     import numpy as np
 
     # JAX only shares memory that is aligned to 64 bytes, so both get the same aligned array.
@@ -99,8 +96,7 @@ LIES = {
 
 
 @pytest.mark.parametrize("lie", LIES)
-def test_a_private_function_that_does_something_else_is_not_used(lie):
-    bridges.need("pyclesperanto")
+def test_a_private_function_that_does_something_else_is_not_used(cle, lie):
     code = """
         import sys
         import arraybridge as ab, numpy, pyclesperanto as cle
@@ -140,8 +136,7 @@ def test_a_private_function_that_does_something_else_is_not_used(lie):
     bridges.survives(code, *LIES[lie], env={"ARRAYBRIDGE_FAST": ",".join(SHORTCUTS)})
 
 
-def test_private_functions_that_are_gone_are_not_missed():
-    bridges.need("pyclesperanto")
+def test_private_functions_that_are_gone_are_not_missed(cle):
     code = """
         import arraybridge as ab, numpy, pyclesperanto as cle
 
@@ -161,11 +156,9 @@ def test_private_functions_that_are_gone_are_not_missed():
 @pytest.mark.parametrize(
     "dtype", ["float32", "int8", "int16", "int32", "uint8", "uint16", "uint32"]
 )
-def test_what_private_functions_carry_is_what_public_ones_carry(dtype, kind):
-    bridges.need("pyclesperanto")
+def test_what_private_functions_carry_is_what_public_ones_carry(cle, dtype, kind):
     import arraybridge as ab
     import numpy as np
-    import pyclesperanto as cle
 
     limits = (np.finfo if dtype == "float32" else np.iinfo)(dtype)
     image = np.random.default_rng(2).integers(0, 100, (2, 6, 9)).astype(dtype)
@@ -179,3 +172,10 @@ def test_what_private_functions_carry_is_what_public_ones_carry(dtype, kind):
         assert np.array_equal(ours.get(), model)
         assert np.array_equal(back, model) and back.dtype == model.dtype
         assert back.flags.writeable and back.flags.c_contiguous
+
+
+@pytest.mark.parametrize("value", ["nonsense", "2", "buffer,", "exchange,typo"])
+def test_an_unknown_name_is_an_error_when_the_package_is_imported(value):
+    done = bridges.python("import arraybridge", env={"ARRAYBRIDGE_FAST": value})
+    words = f'ValueError: the environment variable ARRAYBRIDGE_FAST: unknown "{value}"; use 1, 0'
+    assert words in done.stderr and done.returncode == 1, done.stderr

@@ -61,7 +61,6 @@ LIKES = {
 @pytest.mark.parametrize("make", LIKES.values(), ids=LIKES)
 @pytest.mark.parametrize("name", ("numpy", "torch", "jax"))
 def test_what_is_like_an_array_is_converted_as_numpy_sees_it(name, make):
-    bridges.need(name)
     exports = make in (LIKES["__dlpack__"], LIKES["Tensor"])
     expected = np.from_dlpack(make()) if exports else np.asarray(make())
     seen = []
@@ -84,9 +83,8 @@ def test_what_is_like_an_array_is_converted_as_numpy_sees_it(name, make):
 
 
 @pytest.mark.parametrize("name", [n for n in LIKES if n not in ("array.array", "Series")])
-def test_it_can_be_a_slice_or_a_stack(name):
+def test_it_can_be_a_slice_or_a_stack(torch, name):
     like = LIKES[name]()
-    bridges.need("torch")
     for framework in ("numpy", "torch"):
         stack = ab.stack_slices([like, VALUES, like], framework)
         assert bridges.difference(framework, stack, np.stack([VALUES] * 3)) is None
@@ -132,8 +130,7 @@ def test_everything_else_reaches_the_function_as_it_is(value):
         assert f(lead, value=value) is value
 
 
-def test_a_list_of_numbers_is_an_array_where_the_declaration_says_so():
-    bridges.need("torch")
+def test_a_list_of_numbers_is_an_array_where_the_declaration_says_so(torch):
     f = ab.torch(arrays=("kernel",))(lambda image, kernel: (image, kernel))
     image, kernel = f([1, 2], [[1, 2], [3, 4]])
     assert (
@@ -220,8 +217,7 @@ def test_a_class_is_examined_once():
     assert Counted.looked == looked
 
 
-def test_memory_that_is_read_only_stays_so_or_is_copied():
-    bridges.need("torch")
+def test_memory_that_is_read_only_stays_so_or_is_copied(torch):
     seen = memoryview(b"abcd")
     assert not ab.convert(seen, "numpy").flags.writeable
     tensor = ab.convert(seen, "torch")

@@ -2,6 +2,7 @@
 
 import enum
 import functools
+import itertools
 import math
 import types
 import warnings
@@ -55,6 +56,7 @@ def ends(dtype):
 def integer(x, dtype, factor=1):
     """The exact answer: round half to even, saturate, NaN to 0; and whether it was clipped."""
     low, high = ends(dtype)
+    x = int(x) if isinstance(x, np.integer) else float(x)
     if math.isnan(x):
         return 0, True
     if math.isinf(x):
@@ -65,7 +67,7 @@ def integer(x, dtype, factor=1):
 
 def expected(values, dtype, scaling="clamp"):
     factor = ends(dtype)[1] if scaling == "unit" else 1
-    numbers = [integer(float(x), dtype, factor) for x in values.reshape(-1)]
+    numbers = [integer(x, dtype, factor) for x in values.reshape(-1)]
     answer = np.array([number for number, _ in numbers], dtype).reshape(values.shape)
     return answer, sum(clipped for _, clipped in numbers)
 
@@ -154,9 +156,16 @@ def test_integers_saturate(framework, data):
     low, high = ends(source)
     numbers = st.integers(low, high) | st.sampled_from([low, high, 0, high // 2, high // 2 + 1])
     result = np.array(data.draw(st.lists(numbers, min_size=1, max_size=30)), source)
-    least, most = ends(dtype)
-    wanted = [min(max(int(x), least), most) for x in result]
-    same(finish(framework, result, np.zeros(2, dtype)), np.array(wanted, dtype))
+    same(finish(framework, result, np.zeros(2, dtype)), expected(result, dtype)[0])
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_result_that_has_the_dtype_or_is_native_is_the_same_object(framework):
+    result = bridges.make(framework, np.full((2, 3), 1e9, "float32"))
+    lead = bridges.make(framework, np.ones((2, 3), "uint8"))
+    assert ab.finish_dtype(result, result) is result
+    assert ab.finish_dtype(result, result, dtype_conversion="float32") is result
+    assert ab.finish_dtype(result, lead, dtype_conversion="native") is result
 
 
 @ignored
@@ -202,29 +211,12 @@ def test_other_results_become_the_nearest_float(framework, source, dtype):
 # Arrays that do not change.
 
 
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_a_result_that_has_the_dtype_is_the_same_object(framework):
-    bridges.need(framework)
-    result = bridges.make(framework, np.ones((2, 3), "float32"))
-    assert ab.finish_dtype(result, result) is result
-    assert ab.finish_dtype(result, result, dtype_conversion="float32") is result
-
-
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_native_output_is_the_same_object(framework):
-    bridges.need(framework)
-    result = bridges.make(framework, np.full((2, 3), 1e9, "float32"))
-    lead = bridges.make(framework, np.ones((2, 3), "uint8"))
-    assert ab.finish_dtype(result, lead, dtype_conversion="native") is result
-
-
 @pytest.mark.parametrize("framework", ("numpy", "torch", "jax", "tensorflow"))
 @pytest.mark.parametrize(
     "result", [np.array([True, False]), np.array([1 + 2j]), np.array(3.7), np.array(9, "int64")],
     ids=["bool", "complex", "0-d float", "0-d integer"],
 )  # fmt: skip
 def test_masks_spectra_and_reductions_keep_their_dtype(framework, result):
-    bridges.need(framework)
     made = bridges.make(framework, result)
     lead = bridges.make(framework, np.ones((2, 3), "uint8"))
     assert ab.finish_dtype(made, lead) is made
@@ -233,7 +225,6 @@ def test_masks_spectra_and_reductions_keep_their_dtype(framework, result):
 @pytest.mark.parametrize("framework", ("numpy", "torch", "jax", "tensorflow"))
 @pytest.mark.parametrize("dtype", ("uint8", "int32", "float32"))
 def test_numbers_computed_from_a_mask_do_not_become_a_mask(framework, dtype):
-    bridges.need(framework)
     distances = bridges.make(framework, np.array([0, 1, 2, 3], dtype))
     mask = bridges.make(framework, np.array([False, True, True, True]))
     assert ab.finish_dtype(distances, mask) is distances
@@ -252,10 +243,7 @@ def test_a_masked_array_keeps_its_mask():
         assert ab.finish_dtype(result, np.ones(3, "uint8")) is result
 
 
-def test_arrays_without_values_are_returned_as_they_are():
-    bridges.need("torch")
-    import torch
-
+def test_arrays_without_values_are_returned_as_they_are(torch):
     lead = torch.ones(3, dtype=torch.uint8)
     for result in (torch.ones(3).to_sparse(), torch.ones(3, device="meta")):
         assert ab.finish_dtype(result, lead) is result
@@ -285,12 +273,7 @@ def test_a_forced_dtype_is_that_dtype(member):
     assert result.dtype == member.numpy_dtype == np.dtype(member.value)
 
 
-def test_dtypes_of_every_framework_name_a_dtype():
-    bridges.need("torch", "jax", "tensorflow")
-    import jax.numpy as jnp
-    import tensorflow as tf
-    import torch
-
+def test_dtypes_of_every_framework_name_a_dtype(jnp, tf, torch):
     values = np.array([0.0, 1.0, 2.0])
     member = ab.DtypeConversion.INT16
     for name in ("int16", np.int16, np.dtype("int16"), torch.int16, tf.int16, jnp.int16, member):
@@ -311,8 +294,6 @@ def test_an_unknown_policy_is_an_error_that_lists_the_known_ones(options):
 
 
 def test_the_default_belongs_to_the_context():
-    import threading
-
     lead, result = np.ones(2, "uint8"), np.array([0.5, 1.0])
 
     def dtype():
@@ -325,12 +306,8 @@ def test_the_default_belongs_to_the_context():
             with ab.dtype_policy(dtype_conversion="preserve"):
                 assert ab.finish_dtype(result, lead).tolist() == [128, 255]
                 assert ab.finish_dtype(result, lead, scaling="clamp").tolist() == [0, 1]
-        seen = []
-        thread = threading.Thread(target=lambda: seen.append(dtype()))
-        thread.start()
-        thread.join()
         # A thread starts in the context of its creator since Python 3.14 without the GIL only.
-        assert seen == ["uint8"] or seen == ["float64"]
+        assert bridges.elsewhere(dtype) in ("uint8", "float64")
     assert dtype() == "uint8"
 
 
@@ -339,8 +316,7 @@ def test_a_complex_result_is_not_forced_to_be_real():
         ab.finish_dtype(np.array([1j]), np.ones(1), dtype_conversion="float32", function="blur")
 
 
-def test_a_dtype_that_the_framework_lacks_is_an_error():
-    bridges.need("pyclesperanto", "jax")
+def test_a_dtype_that_the_framework_lacks_is_an_error(cle, jax):
     result = bridges.make("pyclesperanto", np.ones((2, 2), "float32"))
     with pytest.raises(ab.UnsupportedDtypeError, match="float64"):
         ab.finish_dtype(result, np.ones((2, 2), "float64"))
@@ -369,22 +345,19 @@ def test_clipped_values_are_counted_in_one_warning(framework, scaling):
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_rounding_does_not_warn(framework):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         finish(framework, np.array([0.4, 254.6, 255.4], "float32"), np.zeros(1, "uint8"))
 
 
 def fractions(function, *arguments, **keywords):
     """The texts of the warnings about rounded values."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         function(*arguments, **keywords)
     return [str(w.message) for w in caught if w.category is ab.FractionsLostWarning]
 
 
 @pytest.mark.parametrize("framework", ("numpy", "torch"))
 def test_fractions_that_the_default_policy_rounds_are_counted_at_each_call(framework):
-    bridges.need(framework)
     given = np.arange(6, dtype="uint16").reshape(2, 3)
 
     def halves(image):
@@ -399,7 +372,6 @@ def test_fractions_that_the_default_policy_rounds_are_counted_at_each_call(frame
 
 
 def test_a_warning_of_clipped_values_names_another_way_than_the_one_taken():
-    bridges.need("numpy")
     result, lead = np.array([-1.0, 5]), np.ones(2, "uint8")
     for scaling, named in (("clamp", ["unit", "stretch"]), ("unit", ["stretch"])):
         with pytest.warns(ab.ClippedValuesWarning, match="values? .* clipped") as caught:
@@ -429,31 +401,23 @@ def test_a_policy_that_was_chosen_loses_no_fractions_by_accident():
     assert len(fractions(declared, given)) == 1
 
 
+@pytest.mark.parametrize("framework", ["numpy", "tensorflow", "jax", "torch"])
 @pytest.mark.parametrize("dtype", ("float16", "float32", "bfloat16", "complex64"))
-def test_finite_values_that_become_infinite_are_counted(dtype):
-    lead, values = np.ones(1, bridges.np_dtype(dtype)), np.array([1e300, -1e300, np.inf, np.nan, 1])
+def test_finite_values_that_become_infinite_are_counted(framework, dtype):
+    values = np.array([1e300, -1e300, np.inf, np.nan, 1])
     if dtype == "complex64":
         values = values * 1j + 1
+    lead = np.ones(5, bridges.np_dtype(dtype))
     with pytest.warns(ab.ClippedValuesWarning, match="blur: 2 values.*infinite") as caught:
-        ab.finish_dtype(values, lead, function="blur")
+        cast = finish(framework, values, lead, function="blur", dtype_conversion=None)
     assert len(caught) == 1
-
-
-@pytest.mark.parametrize("framework", ["tensorflow", "jax", "torch"])
-def test_values_of_any_framework_that_become_infinite_are_counted(framework):
-    bridges.need(framework)
-    result = bridges.make(framework, np.array([1e5, 1.0, np.inf], "float32"))
-    with pytest.warns(ab.ClippedValuesWarning, match="blur: 1 value.*infinite") as caught:
-        cast = ab.finish_dtype(result, np.ones(1, "float16"), function="blur")
-    assert len(caught) == 1
-    assert bridges.difference(framework, cast, np.array([np.inf, 1.0, np.inf], "float16")) is None
+    with np.errstate(all="ignore"):
+        wanted = values.astype(bridges.np_dtype(dtype))
+    assert np.array_equal(cast.astype("complex128"), wanted.astype("complex128"), equal_nan=True)
 
 
 @pytest.mark.parametrize("framework", ["tensorflow", "torch"])
-def test_values_that_become_infinite_in_a_recorded_cast_are_counted(framework):
-    bridges.need("tensorflow", "torch")
-    import tensorflow as tf
-
+def test_values_that_become_infinite_in_a_recorded_cast_are_counted(tf, torch, framework):
     result = bridges.make(framework, np.array([1e5, 1.0, np.inf], "float32"))
     with tf.GradientTape() as tape:
         if framework == "tensorflow":
@@ -461,15 +425,13 @@ def test_values_that_become_infinite_in_a_recorded_cast_are_counted(framework):
         else:
             result = result.requires_grad_()
         with pytest.warns(ab.ClippedValuesWarning, match="blur: 1 value.*infinite") as caught:
-            cast = ab.finish_dtype(result, np.ones(1, "float16"), function="blur")
+            cast = ab.finish_dtype(result, np.ones(3, "float16"), function="blur")
     assert len(caught) == 1 and (framework == "tensorflow" or cast.requires_grad)
 
 
 def test_a_warning_can_be_an_error():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with pytest.raises(ab.ClippedValuesWarning):
-            ab.finish_dtype(np.array([300.0]), np.ones(1, "uint8"))
+    with warnings.catch_warnings(action="error"), pytest.raises(ab.ClippedValuesWarning):
+        ab.finish_dtype(np.array([300.0]), np.ones(1, "uint8"))
 
 
 # Traces and gradients.
@@ -504,61 +466,44 @@ def same_or_left(kind, operation, dtype, got, wanted, array):
 
 
 @pytest.mark.parametrize("kind", ("jit", "vmap", "tf.function", "torch.vmap"))
-@pytest.mark.parametrize("source", FLOATS)
-@pytest.mark.parametrize("dtype", INTEGERS)
-def test_a_trace_computes_what_the_kernels_compute(kind, source, dtype):
-    bridges.need("jax", "tensorflow", "torch")
+@pytest.mark.parametrize(
+    ("source", "dtype"),
+    [*itertools.product(FLOATS, INTEGERS), ("int32", "uint8"), ("int64", "uint32"),
+     ("uint8", "int8"), ("uint64", "int64")],
+)  # fmt: skip
+def test_a_trace_computes_what_the_kernels_compute(jax, tf, torch, kind, source, dtype):
+    array = HARD
+    if source in INTEGERS:
+        low, high = ends(source)
+        array = np.array([[low, high], [0, 100]], source)
     with np.errstate(all="ignore"):
-        array = HARD.astype(bridges.np_dtype(source))
+        array = array.astype(bridges.np_dtype(source))
     wanted, _ = expected(array, dtype)
-    lead = np.zeros(2, dtype)
-    got = traced(kind, lambda x: preserve(x, lead), array)
-    same_or_left(kind, "where", dtype, got, wanted, array)
+    got = traced(kind, lambda x: preserve(x, np.zeros(2, dtype)), array)
+    operation, of = ("clamp", source) if source in INTEGERS else ("where", dtype)
+    same_or_left(kind, operation, of, got, wanted, array)
 
 
 @pytest.mark.parametrize("dtype", ("uint8", "int16", "uint32", "int32"))
-def test_a_trace_is_exact_without_64_bits(dtype):
-    bridges.need("jax")
+def test_a_trace_is_exact_without_64_bits(jax, dtype):
     array = HARD.astype("float32")
     wanted, _ = expected(array, dtype)
     with bridges.x64(False):
         same(traced("jit", lambda x: preserve(x, np.zeros(2, dtype)), array), wanted)
 
 
-@pytest.mark.parametrize("kind", ("jit", "vmap", "tf.function", "torch.vmap"))
-@pytest.mark.parametrize("source, dtype", [("int32", "uint8"), ("int64", "uint32"),
-                                           ("uint8", "int8"), ("uint64", "int64")])  # fmt: skip
-def test_integers_in_a_trace_saturate(kind, source, dtype):
-    bridges.need("jax", "tensorflow", "torch")
-    low, high = ends(source)
-    least, most = ends(dtype)
-    array = np.array([[low, high], [0, 100]], source)
-    wanted = np.array([min(max(int(x), least), most) for x in array.flat], dtype).reshape(2, 2)
-    lead = np.zeros(2, dtype)
-    got = traced(kind, lambda x: preserve(x, lead), array)
-    same_or_left(kind, "clamp", source, got, wanted, array)
-
-
 @pytest.mark.parametrize("kind", ("jit", "tf.function"))
 @pytest.mark.parametrize("scaling", ("unit", "stretch"))
 @pytest.mark.parametrize("dtype", ("uint8", "int16", "uint16"))
-def test_a_trace_scales_as_the_kernels_do(kind, scaling, dtype):
-    bridges.need("jax", "tensorflow")
+def test_a_trace_scales_as_the_kernels_do(jax, tf, kind, scaling, dtype):
     array = np.array([[0, 0.25, 0.5, 1], [-0.1, 1.2, 0.3, np.nan]], "float32")
     lead = np.zeros(2, dtype)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         wanted = preserve(array, lead, scaling=scaling)
     same(traced(kind, lambda x: preserve(x, lead, scaling=scaling), array), wanted)
 
 
-def test_gradients_pass_through_a_change_of_float():
-    bridges.need("torch", "jax", "tensorflow")
-    import jax
-    import jax.numpy as jnp
-    import tensorflow as tf
-    import torch
-
+def test_gradients_pass_through_a_change_of_float(jax, jnp, tf, torch):
     x = torch.ones(3, dtype=torch.float64, requires_grad=True)
     y = ab.finish_dtype(x * 2, torch.ones(3))
     assert y.dtype == torch.float32
@@ -577,10 +522,7 @@ def test_gradients_pass_through_a_change_of_float():
     assert tape.gradient(y, v).numpy().tolist() == [2, 2, 2]
 
 
-def test_gradients_that_no_array_tells_of_pass_through_copies_and_casts():
-    bridges.need("torch", "tensorflow")
-    import tensorflow as tf
-    import torch
+def test_gradients_that_no_array_tells_of_pass_through_copies_and_casts(tf, torch):
     from torch.autograd import forward_ad
 
     def copied(x):
@@ -610,10 +552,7 @@ def test_gradients_that_no_array_tells_of_pass_through_copies_and_casts():
         assert forward_ad.unpack_dual(result).tangent.tolist() == [2, 2, 2]
 
 
-def test_gradients_pass_through_a_cast_of_convert():
-    bridges.need("torch", "tensorflow")
-    import tensorflow as tf
-    import torch
+def test_gradients_pass_through_a_cast_of_convert(tf, torch):
     from torch.autograd import forward_ad
 
     def cast(x, dtype="float64"):
@@ -645,10 +584,7 @@ def test_gradients_pass_through_a_cast_of_convert():
 
 
 @pytest.mark.parametrize("framework", ["torch", "tensorflow"])
-def test_casts_that_may_be_recorded_have_the_values_of_others(framework):
-    bridges.need("torch", "tensorflow")
-    import tensorflow as tf
-    import torch
+def test_casts_that_may_be_recorded_have_the_values_of_others(tf, torch, framework):
     from torch.autograd import forward_ad
 
     def watched(x, tape):
@@ -680,31 +616,12 @@ def test_casts_that_may_be_recorded_have_the_values_of_others(framework):
             assert np.array_equal(found, wanted, equal_nan=True), (source, target)
 
 
-def test_torch_func_transforms_work():
-    bridges.need("torch")
-    # In a process without TensorFlow: what torch imports for it collides with that.
-    out = bridges.survives(
-        """
-        import torch, arraybridge as ab
-        def f(x): return ab.finish_dtype(x * 2, torch.ones(3)).sum()
-        print(torch.func.grad(f)(torch.ones(3, dtype=torch.float64)).tolist())
-        """
-    )
-    assert out.strip() == "[2.0, 2.0, 2.0]"
-
-
-def test_a_result_with_a_gradient_becomes_integers_if_that_was_chosen():
-    bridges.need("torch")
-    import torch
-
+def test_a_result_with_a_gradient_becomes_integers_if_that_was_chosen(torch):
     x = torch.tensor([1.5, 2.5], requires_grad=True)
     assert preserve(x, np.ones(1, "uint16")).tolist() == [2, 2]
 
 
-def test_a_variable_gives_its_value():
-    bridges.need("tensorflow")
-    import tensorflow as tf
-
+def test_a_variable_gives_its_value(tf):
     result = preserve(tf.Variable([1.5, 2.5]), np.ones(1, "int32"))
     assert tf.is_tensor(result) and result.numpy().tolist() == [2, 2]
 
@@ -714,7 +631,6 @@ def test_a_variable_gives_its_value():
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_the_result_stays_where_it_is(framework):
-    bridges.need(framework)
     result = bridges.make(framework, np.ones((3, 4), "float32"))
     with ab.trace() as records:
         done = preserve(result, np.ones(1, "uint16"))
@@ -780,8 +696,7 @@ on_a_fake_device = functools.partial(faked.run, before=FAKE)
 
 
 def test_a_device_array_is_cast_by_operations_on_its_device():
-    on_a_fake_device(
-        """
+    on_a_fake_device("""
         for dtype, high in (("uint16", 65535), ("uint8", 255), ("uint32", 70000)):
             finish(dtype)  # the first call asks how the operations round
             assert finish(dtype) == [0, 2, 100, 0, high, 0]
@@ -792,8 +707,7 @@ def test_a_device_array_is_cast_by_operations_on_its_device():
             finish("uint8", scaling=scaling)
             assert finish("uint8", scaling=scaling) == wanted
             assert not any(entry.startswith("get") for entry in fake_cupy.LOG)
-        """
-    )
+        """)
 
 
 @pytest.mark.parametrize(
@@ -805,31 +719,26 @@ def test_a_device_array_is_cast_by_operations_on_its_device():
     ],
 )
 def test_operations_that_are_not_exact_are_replaced_by_the_host(broken):
-    on_a_fake_device(
-        f"""
+    on_a_fake_device(f"""
         {broken}
         for _ in range(2):
             assert finish() == [0, 2, 100, 0, 65535, 0]
             assert any(entry.startswith("get on") for entry in fake_cupy.LOG), fake_cupy.LOG
-        """
-    )
+        """)
 
 
 def test_an_operation_that_begins_to_fail_is_not_tried_again():
-    on_a_fake_device(
-        """
+    on_a_fake_device("""
         finish()
         fake_cupy.FAIL["clip"] = TypeError("not for this one")
         for tried in (True, False):
             assert finish() == [0, 2, 100, 0, 65535, 0]
             assert ("clip on 1" in fake_cupy.LOG) is tried, fake_cupy.LOG
-        """
-    )
+        """)
 
 
 def test_a_cast_that_runs_out_of_memory_goes_through_the_host_that_time():
-    on_a_fake_device(
-        """
+    on_a_fake_device("""
         for when in ("probe", "cast"):
             fake_cupy.FAIL["clip"] = fake_cupy.OutOfMemoryError()
             assert finish() == [0, 2, 100, 0, 65535, 0]
@@ -838,8 +747,7 @@ def test_a_cast_that_runs_out_of_memory_goes_through_the_host_that_time():
             finish()
             assert finish() == [0, 2, 100, 0, 65535, 0]
             assert not any(entry.startswith("get") for entry in fake_cupy.LOG)
-        """
-    )
+        """)
 
 
 # SCALING_FUNCTIONS.
@@ -851,7 +759,6 @@ def test_there_is_a_scaling_function_for_every_framework():
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_scaling_functions_stretch(framework):
-    bridges.need(framework)
     made = bridges.make(framework, np.array([[1, 2, 3, 300]], "float32"))
     done = ab.SCALING_FUNCTIONS[framework](made, np.uint16)
     wanted = np.rint((np.array([[1.0, 2, 3, 300]]) - 1) / 299 * 65535).astype("uint16")
@@ -861,7 +768,6 @@ def test_scaling_functions_stretch(framework):
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 @pytest.mark.filterwarnings("ignore::arraybridge.NarrowedDtypeWarning")
 def test_a_scaling_function_converts_an_array_of_another_framework(framework):
-    bridges.need(framework)
     done = ab.SCALING_FUNCTIONS[framework](np.array([[0.0, 1.0]]), np.uint8)
     assert bridges.difference(framework, done, np.array([[0, 255]], "uint8")) is None
     with pytest.raises(ab.UnsupportedArrayError):
@@ -879,24 +785,20 @@ def test_a_constant_image_keeps_its_value_when_it_is_stretched(value):
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_a_blank_frame_is_not_lost_when_it_is_stretched(framework):
-    bridges.need(framework)
     blank = bridges.make(framework, np.full((3, 4), 100, "uint8"))
     stretched = getattr(ab, framework)(lambda image: image / 2, scaling="stretch")
     assert ab.convert(stretched(blank), "numpy").tolist() == [[50] * 4] * 3
 
 
-def test_a_trace_keeps_a_constant_as_the_kernel_does():
-    bridges.need("jax")
-    import jax
-
+def test_a_trace_keeps_a_constant_as_the_kernel_does(jax):
     stretched = ab.jax(lambda image: image, dtype_conversion="uint8", scaling="stretch")
     inf, nan = np.inf, np.nan
-    for values in ([4.6, 4.6, inf, nan], [300.0, 300.0, -inf], [inf, -inf, nan], [0.5]):
+    for values in ([4.6, 4.6, inf, nan], [300.0, 300.0, -inf], [inf, -inf, nan], [0.5], []):
         values = np.array(values, "float32")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ab.ClippedValuesWarning)
+        with warnings.catch_warnings(action="ignore", category=ab.ClippedValuesWarning):
             eager = np.asarray(stretched(values))
-        assert eager.tolist() == np.asarray(jax.jit(stretched)(values)).tolist()
+        traced = np.asarray(jax.jit(stretched)(values))
+        assert eager.tolist() == traced.tolist() and eager.dtype == traced.dtype == "uint8"
 
 
 def test_the_reference_itself_is_exact():
@@ -913,7 +815,6 @@ LARGE = (2**24 + 1, 2**24, 7, 2**25 + 1)
 
 @pytest.mark.parametrize("framework", ["numpy", "torch", "jax", "tensorflow"])
 def test_integers_that_the_leads_floats_lack_are_counted(framework):
-    bridges.need(framework)
     image = bridges.make(framework, np.zeros((4, 2, 2), "float32"))
 
     @ab.numpy(dtype_conversion="preserve")
@@ -946,8 +847,7 @@ def test_integers_that_fit_or_are_kept_are_no_reason_to_warn():
         return np.full(image.shape, top, "int64")
 
     image = np.zeros((2, 2), "float32")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         labels(image, 2**24)
         labels(image.astype("float64"), 2**24 + 1)
         assert labels(image, 2**24 + 1, dtype_conversion="native").dtype == "int64"

@@ -10,22 +10,16 @@ import pytest
 from producers import Exporter
 
 
-def texts(name):
-    """The words of a method of `Why`, by variant."""
-    reasons = bridges.ROOT / "arraybridge-runtime" / "src" / "convert" / "plan" / "why.rs"
-    method = rf"pub const fn {name}\(self\).*?\n    }}\n"
-    (body,) = re.findall(method, reasons.read_text(), re.DOTALL)
-    body = re.sub(r"\\\n\s*", "", body)
-    found = re.findall(r"((?:\| )?(?:Why::\w+(?: \| )?)+) => (?:{\s*)?\"((?:[^\"\\]|\\.)*)\"", body)
-    return {
-        why: words.replace('\\"', '"')
-        for variants, words in found
-        for why in re.findall(r"Why::(\w+)", variants)
-    }
+def texts():
+    """The reasons and the remedies of `Why`, by variant."""
+    source = bridges.ROOT / "arraybridge-runtime" / "src" / "convert" / "plan" / "why.rs"
+    source = re.sub(r"\\\n\s*", "", source.read_text())
+    words = r"\"((?:[^\"\\]|\\.)*)\""
+    found = re.findall(rf"^    (\w+): {words},\s*{words};", source, re.MULTILINE)
+    return [{why: each[at].replace('\\"', '"') for why, *each in found} for at in (0, 1)]
 
 
-REASONS = texts("text")
-REMEDIES = texts("remedy")
+REASONS, REMEDIES = texts()
 
 
 def torch():
@@ -113,20 +107,12 @@ def exported():
 
 
 CASES = {
-    "Requested": requested,
-    "Device": device,
-    "Strides": strides,
-    "Alignment": alignment,
-    "Chance": chance,
-    "ByteOrder": byte_order,
-    "ReadOnly": read_only,
-    "CachedScalar": cached_scalar,
-    "Dtype": dtype,
-    "Values": values,
-    "Cast": cast,
-    "Exported": exported,
-    "Seen": seen,
-}
+    function.__name__.title().replace("_", ""): function
+    for function in (
+        requested, device, strides, alignment, chance, byte_order, read_only, cached_scalar, dtype,
+        values, cast, exported, seen,
+    )
+}  # fmt: skip
 
 
 def record_of(array, target, options):
@@ -147,8 +133,7 @@ def test_the_remedy_makes_the_copy_go_away(why):
         assert remedied.route in ("share", "keep") and remedied.remedy is None
 
 
-def test_the_remedy_for_immutable_arguments_makes_the_copy_go_away():
-    bridges.need("jax")
+def test_the_remedy_for_immutable_arguments_makes_the_copy_go_away(jax):
     x = ab.convert(np.ones(4, "float32"), "jax")
 
     def routes(**options):
@@ -175,9 +160,7 @@ def test_the_remedy_for_copied_bools_makes_the_copy_go_away(ext):
     assert copies(ext.invert, mask) == copies(ext.first_mask, mask, np.zeros(8, "float32")) == []
 
 
-def test_the_remedy_for_a_detached_function_makes_the_copy_go_away(ext):
-    bridges.need("jax")
-
+def test_the_remedy_for_a_detached_function_makes_the_copy_go_away(jax, ext):
     def copies(array):
         with ab.trace() as records:
             ext.place_of_copy(array)
@@ -197,8 +180,7 @@ def test_a_native_result_is_not_cast():
     assert routes("preserve") == [REMEDIES["Cast"]] and routes("native") == []
 
 
-def test_an_error_of_copy_false_has_the_remedy():
-    bridges.need("torch")
+def test_an_error_of_copy_false_has_the_remedy(torch):
     with pytest.raises(ab.CopyRequiredError) as error:
         ab.convert(np.ones(4)[::-1], "torch", copy=False)
     assert f"{REASONS['Strides']}; leave copy out to allow it, or {REMEDIES['Strides']}" in str(
@@ -207,9 +189,11 @@ def test_an_error_of_copy_false_has_the_remedy():
 
 
 def test_every_reason_has_a_remedy_and_every_remedy_is_tried_where_that_can_be_done():
-    assert len(REASONS) == 20 and REASONS.keys() == REMEDIES.keys()
-    # The first three have tests of their own. On a CPU, nothing is copied for the others.
-    others = {"Immutable", "Bools", "Detached", "Writable", "Memory", "Importer", "Refused"}
+    assert len(REASONS) == 21 and REASONS.keys() == REMEDIES.keys()
+    # The first four have tests of their own. On a CPU, nothing is copied for the others.
+    others = {
+        "Spread", "Immutable", "Bools", "Detached", "Writable", "Memory", "Importer", "Refused",
+    }  # fmt: skip
     assert REASONS.keys() - CASES.keys() == others
 
 

@@ -125,6 +125,20 @@ def test_a_function_runs_on_the_host_device_of_its_declaration_or_of_its_lead():
         there = jax.device_put(image, devices[3])
         assert ab.jax(device=devices[2])(where)(image, torch.ones(3), there) == [2, 2, 2, 2]
         assert ab.jax(device="cpu:0")(where)(there) == [0, 0]
+        for options in ({"device": "cpu"}, {"gpu_id": 0}):
+            assert ab.jax(**options)(where)(there, image) == [3, 3, 3]
+            # A traced array does not say where it is.
+            times = ab.jax(**options)(lambda x, y: x * x * y)
+            made = jax.grad(lambda x: times(x, image).sum())(there)
+            assert home(made) == 3 and np.array_equal(made, 2 * there * image)
+        # It is moved by an operation of the trace, and its gradient goes back.
+        square = ab.jax(device="cpu:1")(lambda x: x * x)
+        made, back = jax.vjp(square, there)
+        assert home(made) == 1 and home(jax.vmap(square)(there)) == 1
+        (made,) = back(made)
+        assert home(made) == 3 and np.array_equal(made, 2 * image**3)
+        far = lambda: jax.grad(lambda x: ab.jax(device="cpu:7")(lambda x: x.sum())(x))(there)
+        bridges.raises(ab.DeviceUnavailableError, far, "no host device 7")
         assert ab.jax(where)(image) == [0, 0]
         assert ab.jax(where)(there, image, jax.device_put(image, devices[1])) == [3, 3, 3, 3]
         # What is bound to no device does not bind others.
@@ -262,33 +276,6 @@ def test_an_array_that_nobody_placed_meets_arrays_of_any_device(fast):
     run(code, COMMITTED, ARRAYBRIDGE_FAST=fast)
 
 
-def test_a_shared_array_lives_as_long_as_its_uncommitted_one():
-    run(
-        """
-        import gc
-        x = torch.arange(27.0).reshape(3, 3, 3)
-        array = ab.convert(x, "jax", copy=False)
-        assert array.unsafe_buffer_pointer() == x.data_ptr()
-        del x
-        gc.collect()
-        assert array.sum() == 351 and not array.is_deleted()
-        assert meets(array)
-        """,
-        COMMITTED,
-    )
-
-
-def test_an_array_that_the_caller_placed_stays_committed():
-    run(
-        """
-        x = np.ones((3, 3, 3), "f4")
-        assert refuses(ab.convert(x, "jax", device="host"))
-        assert refuses(ab.convert(x, "jax", device="cpu", copy=True))
-        """,
-        COMMITTED,
-    )
-
-
 def test_what_is_made_of_an_array_is_committed_where_and_as_it_is():
     run(
         """
@@ -296,13 +283,9 @@ def test_what_is_made_of_an_array_is_committed_where_and_as_it_is():
         def double(image):
             return image * 2.0
 
-        @ab.jax(slice_by_slice=True)
-        def slices(image):
-            return image * 2.0
-
         ways = {
             "policy": lambda x: double(x),
-            "slices": lambda x: slices(x),
+            "slices": lambda x: double(x, slice_by_slice=True),
             "cast": lambda x: ab.convert(x, "jax", dtype="float32"),
             "copy": lambda x: ab.convert(x, "jax", copy=True),
             "stack": lambda x: ab.stack_slices(list(x), "jax"),
@@ -314,6 +297,21 @@ def test_what_is_made_of_an_array_is_committed_where_and_as_it_is():
             on_first, on_second = (way(jax.device_put(plain, device)) for device in (first, second))
             assert on_first.devices() == {first} and refuses(on_first), name
             assert on_second.devices() == {second} and meets(on_second), name
+
+        # What the caller placed stays committed.
+        x = np.ones((3, 3, 3), "f4")
+        assert refuses(ab.convert(x, "jax", device="host"))
+        assert refuses(ab.convert(x, "jax", device="cpu", copy=True))
+
+        # A shared array lives as long as its uncommitted one.
+        import gc
+        x = torch.arange(27.0).reshape(3, 3, 3)
+        array = ab.convert(x, "jax", copy=False)
+        assert array.unsafe_buffer_pointer() == x.data_ptr()
+        del x
+        gc.collect()
+        assert array.sum() == 351 and not array.is_deleted()
+        assert meets(array)
         """,
         COMMITTED,
     )

@@ -7,10 +7,7 @@ import bridges
 import numpy as np
 import pytest
 
-HOST = ("numpy", "torch", "jax", "tensorflow")
-PAIRS = [(a, b) for a in HOST for b in HOST if a != b]
-
-pytestmark = pytest.mark.filterwarnings("ignore::arraybridge.SharedImmutableMemoryWarning")
+PAIRS = [(a, b) for a in bridges.HOST for b in bridges.HOST if a != b]
 
 
 def plain(framework, dtype):
@@ -43,7 +40,6 @@ def agrees(source, target, x, bits, name):
 @pytest.mark.parametrize(("source", "target"), PAIRS)
 def test_every_other_layout_goes_the_way_of_its_own_plan(source, target, tmp_path):
     """After plain arrays of every dtype were converted, and are not planned any more."""
-    bridges.need(source, target)
     with bridges.x64(True):
         for dtype in bridges.DTYPES:
             if bridges.has_dtype(source, dtype) and bridges.has_dtype(target, dtype):
@@ -55,8 +51,7 @@ def test_every_other_layout_goes_the_way_of_its_own_plan(source, target, tmp_pat
 
 
 @pytest.mark.parametrize("target", ["torch", "jax", "tensorflow"])
-def test_elements_that_lie_apart_by_a_part_of_one_are_copied(target):
-    bridges.need("torch", target)
+def test_elements_that_lie_apart_by_a_part_of_one_are_copied(torch, target):
     for _ in range(2):
         ab.convert(np.ones(8, "float32"), target)
     fields = {"names": ["a"], "formats": ["float32"], "offsets": [0], "itemsize": 6}
@@ -67,10 +62,7 @@ def test_elements_that_lie_apart_by_a_part_of_one_are_copied(target):
 
 
 @pytest.mark.parametrize("target", ["numpy", "jax", "tensorflow"])
-def test_what_torch_leaves_to_its_readers_is_resolved(target):
-    bridges.need("torch", target)
-    import torch
-
+def test_what_torch_leaves_to_its_readers_is_resolved(torch, target):
     bits = np.arange(12, dtype="float32").reshape(3, 4)
     for _ in range(2):
         ab.convert(torch.from_numpy(bridges.aligned(bits)), target)
@@ -78,14 +70,12 @@ def test_what_torch_leaves_to_its_readers_is_resolved(target):
     assert negative.is_neg() and negative.is_contiguous()
     assert bridges.difference(target, ab.convert(negative, target), -bits) is None
     graded = torch.from_numpy(bridges.aligned(bits)).requires_grad_()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ab.GradientDetachedWarning)
+    with warnings.catch_warnings(action="ignore", category=ab.GradientDetachedWarning):
         assert bridges.difference(target, ab.convert(graded, target), bits) is None
 
 
 @pytest.mark.parametrize("source", ["torch", "tensorflow"])
-def test_a_dtype_that_is_switched_off_is_refused_again(source):
-    bridges.need(source, "jax")
+def test_a_dtype_that_is_switched_off_is_refused_again(jax, source):
     x = plain(source, "float64")
     with bridges.x64(True):
         for _ in range(3):
@@ -97,7 +87,6 @@ def test_a_dtype_that_is_switched_off_is_refused_again(source):
 @pytest.mark.parametrize(("source", "target"), PAIRS)
 def test_whoever_asks_for_something_gets_it(source, target):
     """Fresh memory, another dtype, and a record."""
-    bridges.need(source, target)
     x = plain(source, "float32")
     for _ in range(2):
         ab.convert(x, target)
@@ -115,40 +104,26 @@ def test_whoever_asks_for_something_gets_it(source, target):
             ab.convert(bridges.make(source, np.zeros((), "bool")), target, dtype="uint8")
 
 
-def test_the_default_device_is_asked_for_again():
+@bridges.alone(env={"XLA_FLAGS": "--xla_force_host_platform_device_count=2"})
+def test_the_default_device_is_asked_for_again(torch, jax):
     """JAX puts data that nobody places where the program says, which may change."""
-    bridges.need("torch", "jax")
-    code = """
-        import torch, jax, arraybridge as ab
-        x = torch.ones(16, 16)
-        first, second = jax.devices("cpu")
-        for _ in range(3):
-            assert ab.convert(x, "jax").devices() == {first}
-        for place in (second, first):
-            with jax.default_device(place):
-                assert ab.convert(x, "jax").devices() == {place}, place
-        if {device.platform for device in jax.devices()} == {"cpu"}:
-            jax.config.update("jax_default_device", "gpu")
-            try:
-                ab.convert(x, "jax")
-            except ab.DeviceUnavailableError:
-                raise SystemExit(0)
-            raise SystemExit("the array is not where the program wants it")
-    """
-    bridges.survives(code, env={"XLA_FLAGS": "--xla_force_host_platform_device_count=2"})
+    x = torch.ones(16, 16)
+    first, second = jax.devices("cpu")
+    for _ in range(3):
+        assert ab.convert(x, "jax").devices() == {first}
+    for place in (second, first):
+        with jax.default_device(place):
+            assert ab.convert(x, "jax").devices() == {place}, place
+    if {device.platform for device in jax.devices()} == {"cpu"}:
+        jax.config.update("jax_default_device", "gpu")
+        with pytest.raises(ab.DeviceUnavailableError):
+            ab.convert(x, "jax")
 
 
-def test_a_plan_that_was_only_explained_warns_when_it_is_carried_out():
-    bridges.need("jax", "torch")
-    code = """
-        import warnings, bridges, arraybridge as ab
-        bridges.load("torch", "jax")
-        import jax.numpy as jnp
-        x = jnp.ones((16, 16))
-        ab.explain(x, "torch")
-        with warnings.catch_warnings(record=True) as given:
-            warnings.simplefilter("always")
-            ab.convert(x, "torch")
-        assert [each.category for each in given] == [ab.SharedImmutableMemoryWarning]
-    """
-    bridges.survives(code)
+@bridges.alone
+def test_a_plan_that_was_only_explained_warns_when_it_is_carried_out(jax, torch, jnp):
+    x = jnp.ones((16, 16))
+    ab.explain(x, "torch")
+    with warnings.catch_warnings(record=True, action="always") as given:
+        ab.convert(x, "torch")
+    assert [each.category for each in given] == [ab.SharedImmutableMemoryWarning]

@@ -1,6 +1,7 @@
 """What the handler of a signal raises reaches the caller, whatever a conversion was doing."""
 
 import functools
+import os
 import signal
 
 import arraybridge
@@ -95,8 +96,7 @@ def test_a_time_limit_ends_a_conversion_wherever_it_is(handle, kind):
 
 def test_a_deferred_interrupt_comes_before_an_error_of_ours():
     """Python raises it later otherwise, wherever it is by then."""
-    bridges.survives(
-        """
+    bridges.survives("""
         import numpy as np, arraybridge
 
         class Image(np.ndarray):
@@ -121,15 +121,13 @@ def test_a_deferred_interrupt_comes_before_an_error_of_ours():
                 break
         # The last time is for the message.
         assert interrupted == times > 1
-        """
-    )
+        """)
 
 
 def test_a_handler_that_ends_the_process_does():
     bridges.need("torch", "jax")
     for _ in range(3):
-        done = bridges.python(
-            """
+        done = bridges.python("""
             import signal
             import bridges
             bridges.load("numpy", "torch", "jax")
@@ -144,6 +142,62 @@ def test_a_handler_that_ends_the_process_does():
             signal.setitimer(signal.ITIMER_REAL, 0.05)
             for _ in range(1_000_000):
                 arraybridge.convert(tensor, "jax")
-            """
-        )
+            """)
         assert done.returncode == 7, done.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_what_a_handler_raises_during_a_first_call_comes_out():
+    """Each first call is made in a fork of a process that has made none."""
+    bridges.survives("""
+        import os, signal, sys
+        import entries
+
+        class Expired(Exception): pass
+
+        def expire(*_):
+            raise Expired
+
+        def outcome(call, where, at):
+            lines = 0
+
+            def trace(frame, *_):
+                nonlocal lines
+                # CPython drops what the callbacks of weak references raise.
+                is_dropped = frame.f_code.co_name in ("remove", "cb")
+                lines += where in frame.f_code.co_qualname and not is_dropped
+                if lines == at:
+                    lines += 1
+                    signal.raise_signal(signal.SIGALRM)
+                return trace
+
+            sys.settrace(trace)
+            try:
+                call()
+                raised = None
+            except BaseException as error:
+                raised = error
+            sys.settrace(None)
+            call()
+            return 0 if lines < at else 1 if isinstance(raised, Expired) else repr(raised)
+
+        signal.signal(signal.SIGALRM, expire)
+        reached = 0
+        # rust-numpy asks for NumPy's version first. The others are lines of all that runs.
+        places = [("NumpyVersion", 1), ("NumpyVersion", 8)]
+        places += [("", at) for at in range(1, 900, 47)]
+        for name, call in entries.CALLS.items():
+            for where, at in places:
+                child = os.fork()
+                if not child:
+                    signal.alarm(60)
+                    result = outcome(call, where, at)
+                    if isinstance(result, str):
+                        print(name, where, at, result, file=sys.stderr, flush=True)
+                    os._exit(result if isinstance(result, int) else 2)
+                code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+                assert code in (0, 1), (name, where, at, code)
+                reached += code
+        print(reached, len(entries.CALLS))
+        assert reached > 12 * len(entries.CALLS), reached
+        """)

@@ -73,9 +73,7 @@ def test_traces_of_all_threads_end_alone():
 
 
 def test_one_declared_function_serves_all_threads():
-    @ab.numpy
-    def plus(image, number):
-        return image + number
+    plus = ab.numpy(lambda image, number: image + number)
 
     def work():
         image = np.arange(1000, dtype="float32")

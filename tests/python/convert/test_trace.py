@@ -6,9 +6,12 @@ import inspect
 import json
 import os
 import pickle
+import subprocess
+import sys
 import threading
 
 import arraybridge as ab
+import bridges
 import command_line
 import numpy as np
 import pytest
@@ -120,9 +123,7 @@ def test_a_record_knows_its_time_thread_and_caller():
             ab.convert(IMAGE, "numpy", copy=True)
         found.extend([threading.get_native_id(), *records])
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
+    bridges.elsewhere(work)
     with ab.trace() as records:
         ab.convert(IMAGE, "numpy", copy=True)
     (asked, ident, first), (second,) = found, records
@@ -138,10 +139,7 @@ def test_the_caller_of_a_conversion_in_arraybridge_is_whoever_called_arraybridge
 
 
 def test_the_caller_of_a_declared_function_is_the_line_of_the_call():
-    @ab.numpy
-    def copied(image):
-        return ab.convert(image, "numpy", copy=True)
-
+    copied = ab.numpy(lambda image: ab.convert(image, "numpy", copy=True))
     trace = ab.trace()
     with trace as records:
         asked = line() + 1
@@ -159,9 +157,7 @@ def test_an_explanation_has_no_time_and_no_place():
 def test_a_trace_of_everything_collects_from_all_threads_and_contexts():
     convert, copies = (lambda: ab.convert(IMAGE, "numpy", copy=True)), ab.trace(everywhere=True)
     with ab.trace() as own, copies as records:
-        thread = threading.Thread(target=convert)
-        thread.start()
-        thread.join()
+        bridges.elsewhere(convert)
         convert()
         with pytest.raises(RuntimeError, match="already open"), copies:
             pass
@@ -172,9 +168,7 @@ def test_a_trace_of_everything_collects_from_all_threads_and_contexts():
 
 def test_a_trace_of_everything_may_end_in_another_thread():
     everything = ab.trace(everywhere=True)
-    thread = threading.Thread(target=everything.__enter__)
-    thread.start()
-    thread.join()
+    bridges.elsewhere(everything.__enter__)
     ab.convert(IMAGE, "numpy", copy=True)
     everything.__exit__()
     ab.convert(IMAGE, "numpy", copy=True)
@@ -329,11 +323,28 @@ def test_the_command_runs_a_program_and_keeps_its_status(tmp_path):
     assert len(check_events(json.loads((tmp_path / "x.json").read_text()))) == 1
 
 
+@pytest.mark.parametrize("end", ["", "sys.exit(3)", "1 +", "1 / 0"])
+def test_the_command_runs_code_as_python_does(tmp_path, end):
+    code = PROGRAM.format(end=end).replace("sys.path[0]", "globals()['__name__']")
+    arguments = ("-c", code, "--json", "b")
+    done = command_line.run("trace", *arguments, cwd=tmp_path)
+    plain = subprocess.run([sys.executable, *arguments], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (plain.returncode, plain.stdout)
+    last = plain.stderr.splitlines()[-1:]
+    assert "_tools" not in done.stderr and all(line in done.stderr for line in last)
+    assert (end == "1 +") != ("copy=True asks for fresh memory" in done.stderr)
+
+
 def test_a_script_or_a_timeline_that_cannot_be_opened_ends_the_command_before_the_run(tmp_path):
     missing = str(tmp_path / "missing" / "x.json")
     done = run_traced(tmp_path, "", "--save", missing)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"arraybridge trace: cannot open {missing}: No such file or directory\n"
+
+    if os.path.exists("/dev/full"):
+        done = run_traced(tmp_path, "", "--save", "/dev/full")
+        assert done.returncode == 2 and "Traceback" not in done.stderr
+        assert "arraybridge trace: cannot write /dev/full: No space left" in done.stderr
 
     done = command_line.run("trace", "--save", str(tmp_path / "y.json"), missing)
     assert done.returncode == 2 and done.stderr.count("\n") == 1 and missing in done.stderr

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 import arraybridge as ab
 import bridges
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from views import views
 
-HOSTED = ("numpy", "torch", "jax", "tensorflow")
 EXAMPLES = os.environ.get("ARRAYBRIDGE_EXAMPLES")
 # What an array raises that is taken as a number is its own: torch's is a RuntimeError.
 ERRORS = (TypeError, ValueError, OverflowError, RuntimeError, ab.MemoryConversionError)
@@ -28,9 +28,7 @@ searched = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::arraybridge.SharedImmutableMemoryWarning", "ignore::arraybridge.NarrowedDtypeWarning"
-)
+pytestmark = pytest.mark.filterwarnings("ignore::arraybridge.NarrowedDtypeWarning")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -61,9 +59,8 @@ class Array(NamedTuple):
 def arrays(draw, dtypes=bridges.DTYPES, axes=4):
     view = draw(views(dtypes, axes))
     dtype = view.dtype.newbyteorder("=").name
-    names = [
-        name for name in HOSTED if name in bridges.INSTALLED and bridges.has_dtype(name, dtype)
-    ]
+    hosts = [name for name in bridges.HOST if name in bridges.INSTALLED]
+    names = [name for name in hosts if bridges.has_dtype(name, dtype)]
     name = draw(st.sampled_from([*names, "numpy", "Tensor"]))
     values = np.array(view, dtype=view.dtype.newbyteorder("="))
     if name == "numpy":
@@ -162,7 +159,7 @@ def mixed(a, *rest, d=None, **more):
 FUNCTIONS = (two, one_of_each, anything, mixed)
 
 
-@pytest.mark.parametrize("name", HOSTED)
+@pytest.mark.parametrize("name", bridges.HOST)
 @searched
 @given(st.sampled_from(FUNCTIONS), calls(arrays(), "abcdef"))
 def test_a_python_function_gets_what_it_was_called_with(name, function, call):
@@ -190,7 +187,7 @@ def test_a_python_function_gets_what_it_was_called_with(name, function, call):
     assert all(array.is_unchanged() for array in pool)
 
 
-@pytest.mark.parametrize("name", HOSTED)
+@pytest.mark.parametrize("name", bridges.HOST)
 @searched
 @given(
     st.lists(arrays(("uint8", "int32"), axes=3), min_size=1, max_size=4),
@@ -362,3 +359,62 @@ def test_a_rust_function_writes_to_what_it_declares_and_to_nothing_else(ext, poo
         raise error
     assert all(array.is_unchanged() for array in pool if array.array is not out.array)
     assert out.is_unchanged()
+
+
+SCALARS = {
+    "uint16": (np.uint16(11), int), "int64": (np.int64(3), int),
+    "float32": (np.float32(0.5), float), "float64": (np.float64(0.1), float),
+    "bool": (np.bool_(True), bool), "complex64": (np.complex64(2j), complex),
+    "bfloat16": (ml_dtypes.bfloat16(0.5), float),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SCALARS)
+@pytest.mark.parametrize("framework", bridges.CPU_FRAMEWORKS)
+def test_a_scalar_of_numpy_is_a_number_for_every_other_framework(framework, name):
+    scalar, kind = SCALARS[name]
+    seen = []
+
+    def function(x, a, b, *rest, **named):
+        seen.extend([a, b[0], b[1]["c"], *rest, *named.values()])
+        return x
+
+    declared = getattr(ab, framework)(function)
+    image = bridges.make(framework, np.ones((2, 3), "float32"))
+    given = [scalar, {"c": scalar}]
+    declared(image, scalar, given, scalar, more=scalar)
+    assert {type(each) for each in seen} == {type(scalar) if framework == "numpy" else kind}
+    assert len(seen) == 5 and all(each == scalar for each in seen)
+    assert given == [scalar, {"c": scalar}] and type(given[0]) is type(scalar)
+    # Without an array, where nothing else has to be converted, and beside an array that has to be.
+    seen.clear()
+    declared(scalar, scalar, given)
+    declared(np.ones((2, 3), "float32"), b=given, a=scalar)
+    assert {type(each) for each in seen} == {type(scalar) if framework == "numpy" else kind}
+
+
+def test_text_and_dates_of_numpy_are_no_numbers(torch):
+    for value in (np.str_("a"), np.datetime64("2020-01-01"), np.void(b"ab")):
+        assert ab.torch(lambda x, value: value)(torch.ones(2), value) is value
+
+
+def test_an_object_that_is_like_an_array_is_read_once_however_often_it_is_passed():
+    class Seen:
+        read = 0
+
+        def __array__(self, dtype=None, copy=None):
+            Seen.read += 1
+            return np.ones(2, dtype)
+
+    same, others = Seen(), [Seen() for _ in range(50)]
+    arrays = ab.numpy(lambda arrays: arrays)([same, *others, same])
+    assert arrays[0] is arrays[-1] and Seen.read == 51
+
+
+@pytest.mark.parametrize("numbers", [[1, 2.5, None, "a", True], (1, [2, [3]])])
+def test_numbers_beside_arrays_stay_the_same_objects(numbers):
+    bridges.need("torch")
+    seen = []
+    ab.torch(lambda *given: seen.extend(given))(numbers, [numbers, np.ones(2), 1, numbers])
+    assert seen[0] is numbers and seen[1][0] is numbers and seen[1][3] is numbers
+    assert type(seen[1][1]).__module__ == "torch"

@@ -611,3 +611,58 @@ def test_a_mistake_about_a_handler_has_an_error_that_says_so(cholesky):
 def test_the_name_of_an_operator_needs_a_namespace(torch, name):
     with pytest.raises(ValueError, match="has a namespace"):
         ab.torch_op(ab.numpy(lambda x: x), name, result=lambda x: x)
+
+
+@pytest.mark.parametrize("language", ("python", "rust"))
+def test_a_function_that_writes_is_not_registered_as_one_that_does_not(torch, jax, ext, language):
+    def fill(out, x):
+        out[...] = x
+
+    filled = ab.numpy(writes="out")(fill) if language == "python" else ext.fill
+    for register in (
+        lambda: ab.torch_op(filled, "tests::filled", result=lambda out, x: out),
+        lambda: ab.jax_callback(filled, result=lambda out, x: out),
+    ):
+        with pytest.raises(TypeError, match=r"fill\(\) writes to out, .*returns the array"):
+            register()
+
+
+@pytest.mark.parametrize("way", ("jax_callback", "defvjp"))
+def test_a_dtype_that_jax_lacks_is_refused_in_a_program(jax, way):
+    """Its two halves came back as one more axis."""
+
+    @ab.numpy(output_type="input")
+    def counted(x):
+        return x.astype("int64").cumsum()
+
+    like = lambda x: jax.ShapeDtypeStruct(x.shape, "int64")  # noqa: E731
+    if way == "defvjp":
+        counted.defvjp(lambda x: (counted(x), x), lambda x, gradient: None, result=like)
+        inside = counted
+    else:
+        inside = ab.jax_callback(counted, result=like)
+    x = jax.numpy.arange(3.0)
+    with pytest.raises(ab.UnsupportedDtypeError, match=r"counted\(\): .*no int64 .*jax_enable_x64"):
+        jax.jit(inside)(x)
+    with bridges.x64(True):
+        assert jax.jit(inside)(x).tolist() == [0, 1, 3]
+
+
+def test_a_description_gets_the_defaults_of_the_function_if_it_takes_them(torch, jax):
+    tiled = ab.numpy(lambda x, n=2: np.tile(x, n))
+    longer = lambda x, n: np.empty(x.shape[0] * n, "float32")  # noqa: E731
+    op = ab.torch_op(
+        tiled, "tests::tiled", result=lambda x, n: x.new_empty(x.shape[0] * n),
+        schema="(Tensor x, int n=2) -> Tensor",
+    )  # fmt: skip
+    assert op(torch.ones(3)).shape == (6,) and op(torch.ones(3), 3).shape == (9,)
+    inside = ab.jax_callback(tiled, result=longer)
+    assert jax.jit(inside)(jax.numpy.ones(3)).shape == (6,)
+    alone = ab.jax_callback(ab.numpy(lambda x, n=2: x * n), result=lambda x: x)
+    assert jax.jit(alone)(jax.numpy.ones(3)).tolist() == [2] * 3
+
+
+def test_a_symbolic_tensor_is_refused_with_the_ways_out(tf):
+    ordered = ab.numpy(lambda x: np.sort(x))
+    with pytest.raises(ab.UnsupportedArrayError, match=r"py_function.*differentiable=True"):
+        tf.function(lambda x: ordered(x), autograph=False)(tf.ones(3))

@@ -206,10 +206,7 @@ def test_exceptions_have_no_frames_but_those_of_the_functions():
 
 
 def test_endless_recursion_is_a_recursion_error():
-    @ab.torch
-    def f(image):
-        return f(np.asarray(image))
-
+    f = ab.torch(lambda image: f(np.asarray(image)))
     with pytest.raises(RecursionError):
         f(image(2))
 
@@ -281,9 +278,8 @@ def test_tools_see_the_function():
     page = pydoc.render_doc(declared_module, renderer=pydoc.plaintext)
     # CPython 3.13 and later write one parameter in a line.
     page = " ".join(page.split()).replace("( ", "(").replace(" )", ")")
-    assert (
-        "doubled(image, *, dtype_conversion=None, slice_by_slice=False, dtype_config=None)" in page
-    )
+    # The keywords of the original are not shown.
+    assert " doubled(image) " in page
     with unittest.mock.patch.object(declared_module, "doubled", autospec=True) as mock:
         declared_module.doubled(3)
     mock.assert_called_once_with(3)
@@ -304,6 +300,14 @@ def test_every_docstring_fits_into_a_stub(doc):
     module.f.__doc__ = f"{doc}\n\n{doc}"
     (function,) = ast.parse(stub(module)).body[1:]
     assert ast.get_docstring(function) == module.f.__doc__
+
+
+def test_an_annotation_that_is_no_type_is_any_in_a_stub():
+    def f(image: object(), by: "a number" = 2): ...  # noqa: F722
+
+    module = types.ModuleType("filters")
+    module.f = ab.numpy(f)
+    assert "def f(image: Any, by: Any = 2, *," in " ".join(stub(module).split()).replace("( ", "(")
 
 
 def test_a_stub_has_what_the_module_defines_and_not_what_it_imports():

@@ -676,3 +676,348 @@ def test_a_function_warns_where_forward_mode_loses_the_tangent(torch):
         assert len(ended(lambda: halved(dual))) == 1
         assert not ended(lambda: halved(torch.ones(2)))
         assert not ended(lambda: halved(torch.ones(2, dtype=torch.int32)))
+
+
+# Modes
+
+
+def compiled(caller):
+    """The compiler of a framework."""
+    if caller == "jax":
+        import jax
+
+        return jax.jit
+    import tensorflow
+
+    return tensorflow.function
+
+
+def valued(caller, f, *arrays):
+    """The results of a function, and the gradients of their sum."""
+    if caller == "jax":
+        import jax
+
+        with_aux = lambda *x: (lambda y: (y.sum(), y))(f(*x))  # noqa: E731
+        (_, y), gradients = jax.value_and_grad(with_aux, tuple(range(len(arrays))), True)(*arrays)
+        return y, *gradients
+    import tensorflow
+
+    with tensorflow.GradientTape() as tape:
+        tape.watch(arrays)
+        y = f(*arrays)
+    return y, *tape.gradient(y, arrays)
+
+
+@pytest.mark.parametrize("caller", ("jax", "tensorflow"))
+def test_a_derivative_is_right_in_inference_mode(torch, caller):
+    cube = ab.torch(differentiable=True)(lambda x: x * x * x)
+    x = bridges.make(caller, X.astype("float32"))
+    slope = lambda x: valued(caller, cube, x)[1]  # noqa: E731
+    curve = lambda x: valued(caller, slope, x)[1]  # noqa: E731
+    with torch.inference_mode():
+        kept = torch.ones(2, 3)
+        for wrap in (lambda f: f, compiled(caller)):
+            np.testing.assert_allclose(host(wrap(slope)(x)), 3 * X**2, rtol=1e-5)
+            np.testing.assert_allclose(host(wrap(curve)(x)), 6 * X, rtol=1e-5)
+    for code in (lambda x: x * kept, lambda x: (x * 2, kept)):
+        scaled = ab.torch(differentiable=True)(code)
+        with pytest.raises(ab.NotDifferentiableError, match=r"made under inference_mode.*clone"):
+            valued(caller, lambda x, f=scaled: f(x)[0], x)
+
+
+def test_a_later_pull_is_right(jax, torch):
+    cube = ab.torch(differentiable=True)(lambda x: x * x * x)
+    x = jax.numpy.asarray(X, "float32")
+    with torch.inference_mode():
+        _, pull = jax.vjp(cube, x)
+    np.testing.assert_allclose(pull(x)[0], 3 * X**3, rtol=1e-5)
+    # One forward pass, whatever is done with the derivative.
+    passes = []
+    noisy = ab.torch(differentiable=True)(
+        lambda x: (passes.append(1), torch.nn.functional.dropout(x * x * x))[1]
+    )
+    y, pull = jax.vjp(noisy, x)
+    mask = np.asarray(y) != 0
+    for found in (pull(x)[0], jax.jit(pull)(x)[0], jax.vmap(pull)(x[None])[0][0]):
+        np.testing.assert_allclose(found, 6 * mask * X**3, rtol=1e-5)
+    slope = jax.grad(lambda g: (pull(g)[0] ** 2).sum())(x)
+    np.testing.assert_allclose(slope, 2 * (6 * mask * X**2) ** 2 * X, rtol=1e-5)
+    assert len(passes) == 1
+
+
+@pytest.mark.parametrize("caller", ("jax", "tensorflow"))
+def test_value_and_gradient_have_the_same_random_numbers_and_buffers(torch, caller):
+    norm = torch.nn.BatchNorm1d(3)
+    linear = torch.nn.utils.parametrizations.spectral_norm(torch.nn.Linear(3, 3, bias=False))
+    drop = ab.torch(differentiable=True)(lambda x: torch.nn.functional.dropout(x))
+    normed = ab.torch(differentiable=True)(lambda x: norm(x) * 0 + x)
+    spectral = ab.torch(differentiable=True)(lambda x: linear(x))
+    x = bridges.make(caller, np.ones((4, 3), "float32"))
+    for count, wrap in enumerate((lambda f: f, compiled(caller)), 1):
+        y, slope = wrap(lambda x: valued(caller, drop, x))(x)
+        assert (host(y) == host(slope)).all()
+        y, slope = wrap(lambda x: valued(caller, spectral, x))(x)
+        np.testing.assert_allclose(host(y).sum(), host(slope).sum(), rtol=1e-4)
+        before = torch.get_rng_state()
+        wrap(lambda x: valued(caller, normed, x))(x)
+        assert norm.num_batches_tracked == count
+        assert torch.equal(before, torch.get_rng_state())
+    expected = 1 - 0.9**count
+    np.testing.assert_allclose(norm.running_mean, np.full(3, expected), rtol=1e-5)
+
+
+def test_a_second_pass_of_tensorflow_finds_its_variables(jax, tf):
+    variable, generator = tf.Variable(1.0, trainable=False), tf.random.Generator.from_seed(1)
+
+    def counted(x):
+        variable.assign_add(1.0)
+        return x * variable * generator.normal(x.shape)
+
+    f = ab.tensorflow(differentiable=True)(counted)
+    y, slope = jax.jit(lambda x: valued("jax", f, x))(jax.numpy.ones(3))
+    assert variable.numpy() == 2
+    np.testing.assert_allclose(y, slope)
+    drop = ab.tensorflow(differentiable=True)(lambda x: tf.nn.dropout(x, 0.5))
+    y, slope = valued("jax", drop, jax.numpy.ones(8))
+    np.testing.assert_allclose(y, slope)
+    with pytest.raises(ab.NotDifferentiableError, match=r"random numbers.*random\.Generator"):
+        jax.jit(lambda x: valued("jax", drop, x))(jax.numpy.ones(8))
+
+
+def modes(torch, jax):
+    return (
+        (
+            lambda: torch.autocast("cpu", dtype=torch.bfloat16),
+            lambda: torch.is_autocast_enabled("cpu"),
+        ),
+        (torch.inference_mode, torch.is_inference_mode_enabled),
+        (torch.no_grad, lambda: not torch.is_grad_enabled()),
+        (lambda: torch.device("meta"), lambda: torch.get_default_device().type == "meta"),
+        (lambda: bridges.x64(True), lambda: jax.config.jax_enable_x64),
+        (lambda: jax.debug_nans(True), lambda: jax.config.jax_debug_nans),
+    )
+
+
+def test_a_callback_and_a_worker_have_the_modes_of_the_call(torch, jax):
+    found = []
+    for number, (enter, is_on) in enumerate(modes(torch, jax)):
+        seen = ab.numpy(lambda x, is_on=is_on: (found.append(is_on()), x)[1])
+        tiled = ab.numpy(tiles=(2,), workers=2)(
+            lambda x, is_on=is_on: (found.append(is_on()), x)[1]
+        )
+        with bridges.x64(False):
+            with enter():
+                program = jax.jit(ab.jax_callback(seen, result=lambda x: x))
+                jax.block_until_ready(program(jax.numpy.ones(2, "float32")))
+                tiled(np.ones(8, "float32"))
+            # A program stays as it was traced, and JAX traces it anew without x64.
+            jax.block_until_ready(program(jax.numpy.ones(2, "float32")))
+            assert not is_on()
+        assert found[:5] == [True] * 5 and found[5] == (number != 4)
+        found.clear()
+
+
+def test_a_function_runs_in_the_autocast_of_its_call(jax, torch):
+    product = ab.torch(differentiable=True)(lambda x: x @ x)
+    program = jax.jit(lambda x: valued("jax", product, x))
+    x = jax.numpy.eye(3)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y, slope = program(x)
+    assert (y.dtype, slope.dtype) == ("bfloat16", "float32")
+    assert program(x)[0].dtype == "bfloat16" and product(x).dtype == "float32"
+
+
+def test_x64_of_a_call_is_that_of_its_derivative(jax, torch):
+    square = ab.jax(differentiable=True)(lambda x: x * x)
+    x = torch.full((3,), 2.0, dtype=torch.float64, requires_grad=True)
+    with bridges.x64(False):
+        with bridges.x64(True):
+            y = square(x).sum()
+        (first,) = torch.autograd.grad(y, x, create_graph=True)
+        (second,) = torch.autograd.grad(first.sum(), x)
+    assert first.tolist() == [4] * 3 and second.tolist() == [2] * 3
+
+
+def test_numbers_of_python_are_traced(jax, torch):
+    product = ab.torch(differentiable=True)(lambda p: p["a"] * p["b"][0])
+    square = ab.torch(differentiable=True)(lambda x: x * x)
+    for wrap in (lambda f: f, jax.jit):
+        assert wrap(jax.grad(square))(3.0) == 6
+        found = wrap(jax.grad(product))({"a": 3.0, "b": [2.0]})
+        assert (found["a"], found["b"]) == (2, [3])
+        assert wrap(jax.vmap(jax.grad(square)))(jax.numpy.arange(2.0)).tolist() == [0, 2]
+        assert wrap(jax.value_and_grad(lambda x: square(x) * 2))(3.0) == (18, 12)
+
+
+def test_a_number_that_changes_compiles_nothing(jax, torch):
+    compiles = []
+    listen = lambda name, *_, **__: compiles.append(name) if "backend_compile" in name else None  # noqa: E731
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    x, y = torch.ones(3, requires_grad=True), jax.numpy.ones(3)
+    loss = ab.jax(differentiable=True)(jax.jit(lambda x, by, n=2: (x * x).sum() * by + n))
+    static = ab.jax(differentiable=True)(
+        jax.jit(lambda x, by: (x * x).sum() * (by if by > 1 else 2), static_argnames="by")
+    )
+    given = ab.torch(differentiable=True)(lambda x, by: (x * x).sum() * by)
+    called = ab.jax_callback(
+        ab.numpy(lambda x, by: x * np.float32(by)),
+        result=lambda x, by: x,
+        backward=lambda g, x, by: g * by,
+    )
+
+    def step(by):
+        x.grad = None
+        loss(x, by).backward()
+        assert x.grad.tolist() == [2 * by] * 3
+        slope = lambda x: jax.grad(lambda x: given(x, by))(x).sum()  # noqa: E731
+        assert jax.grad(slope)(y).tolist() == [2 * by] * 3
+        assert jax.grad(lambda x: called(x, by).sum())(y).tolist() == [by] * 3
+
+    step(0.5), step(0.25), step(7), step(8)
+    compiles.clear()
+    for by in (1.5, 3.0, 2, 9):
+        step(by)
+    assert not compiles
+    for by in (0.5, 4.0):
+        x.grad = None
+        static(x, by).backward()
+        assert x.grad.tolist() == [2 * (by if by > 1 else 2)] * 3
+
+
+BATCHED = {
+    "jvp": lambda torch, f, x: torch.func.jvp(f, (x,), (x + 1,)),
+    "jacfwd": lambda torch, f, x: torch.func.jacfwd(f)(x),
+    "hessian": lambda torch, f, x: torch.func.hessian(lambda x: f(x).sum())(x),
+    **{
+        f"{name} {strategy}": lambda torch, f, x, name=name, options=options: getattr(
+            torch.autograd.functional, name
+        )((lambda x: f(x).sum()) if name == "hessian" else f, x, vectorize=True, **options)
+        for name, strategy, options in (
+            ("jacobian", "reverse", {}),
+            ("jacobian", "forward", {"strategy": "forward-mode"}),
+            ("hessian", "reverse", {}),
+        )
+    },
+    **{
+        f"batched {create}": lambda torch, f, x, create=create: torch.autograd.grad(
+            f(x.requires_grad_()), x, torch.eye(3), is_grads_batched=True, create_graph=create
+        )
+        for create in (False, True)
+    },
+}
+
+
+@pytest.mark.parametrize("name", ("jax", "tensorflow"))
+@pytest.mark.parametrize("transform", BATCHED)
+def test_batched_derivatives_of_torch_go_through(torch, name, transform):
+    if name == "jax":
+        code = lambda x: x[np.array([1, 0, 2])] * x * x[0]  # noqa: E731
+    else:
+        tf = pytest.importorskip("tensorflow")
+        code = lambda x: tf.gather(x, [1, 0, 2]) * x * tf.gather(x, 0)  # noqa: E731
+    x = torch.tensor(X[0], dtype=torch.float32)
+    found = BATCHED[transform](torch, getattr(ab, name)(differentiable=True)(code), x.clone())
+    expected = BATCHED[transform](torch, lambda x: x[[1, 0, 2]] * x * x[0], x.clone())
+    torch.testing.assert_close(found, expected, check_stride=False)
+
+
+def test_gradients_of_shards_are_those_of_jax(torch, jax):
+    code = """
+        import bridges
+        bridges.load("jax", "torch")
+        import jax, numpy as np, torch, arraybridge as ab
+        from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+
+        mesh = Mesh(jax.devices(), ("i",))
+        x, w = jax.numpy.arange(8.0), jax.numpy.full(2, 3.0)
+        parts = jax.device_put(x, NamedSharding(mesh, P("i")))
+        both = ab.torch(differentiable=True)(lambda w, x: w * x * x)
+        called = ab.jax_callback(
+            ab.numpy(lambda w, x: w * x * x), result=lambda w, x: x,
+            backward=lambda g, w, x: (g * x * x, g * 2 * w * x),
+        )
+        own = lambda w, x: w * x * x
+        shard_map = getattr(jax, "shard_map", None)
+        if shard_map is None:
+            from jax.experimental.shard_map import shard_map
+
+        def summed(f):
+            inner = lambda w, x: jax.lax.psum(f(w, x).sum(), "i")
+            return shard_map(inner, mesh=mesh, in_specs=(P(), P("i")), out_specs=P())
+
+        def inside(f):
+            inner = lambda w, x: jax.grad(lambda w: f(w, x).sum())(w)
+            return shard_map(inner, mesh=mesh, in_specs=(P(), P("i")), out_specs=P())
+
+        def apart(f):
+            return shard_map(f, mesh=mesh, in_specs=(P(), P("i")), out_specs=P("i"))
+
+        programs = [
+            lambda f: jax.grad(summed(f), (0, 1)), lambda f: inside(f), lambda f: apart(f),
+            lambda f: jax.grad(lambda w, x: apart(f)(w, x).sum(), (0, 1)),
+            lambda f: jax.pmap(jax.grad(lambda x: f(x, x).sum())),
+            lambda f: jax.grad(lambda x: f(x, x).sum()),
+        ]
+        for number, program in enumerate(programs):
+            for given in (x, parts) if number != 4 else (x,):
+                for wrap in (lambda f: f, jax.jit):
+                    args = (w, given) if number < 4 else (given.reshape(4, 2),)
+                    expected = wrap(program(own))(*args)
+                    found = wrap(program(both))(*args), wrap(program(called))(*args)
+                    if number == 5 and given is parts and wrap is not jax.jit:
+                        found = found[:1]
+                    for each in found:
+                        jax.tree.map(np.testing.assert_allclose, each, expected)
+        for f in (both, called):
+            try:
+                shard_map(f, mesh=mesh, in_specs=(P(), P("i")), out_specs=P())(w, x)
+            except ValueError as error:
+                assert "replicat" in str(error)
+            else:
+                raise AssertionError("a result of each shard was taken for one of all")
+        with jax.enable_x64(True) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64():
+            wide = x.astype("float64").reshape(4, 2)
+            number = ab.torch(differentiable=True)(lambda x, i: (x**3, i + 2**40))
+            for scale in (1, 1 + 1j):
+                slope = lambda f: jax.pmap(jax.grad(lambda x: f(x).sum().real))(wide * scale)
+                found, expected = slope(lambda x: number(x, 1)[0]), slope(lambda x: x**3)
+                assert found.dtype == expected.dtype
+                np.testing.assert_allclose(found, expected)
+            found = jax.pmap(lambda x, i: number(x, i)[1])(wide, wide.astype("int64"))
+            assert found.dtype == "int64" and (found == wide + 2**40).all()
+    """
+    bridges.survives(code, env=FOUR)
+
+
+@pytest.mark.parametrize("name", ("torch", "jax"))
+def test_integers_without_values_are_recorded(tf, name):
+    bridges.need(name)
+    declared = getattr(ab, name)(lambda x: x * 2 + 1, differentiable=True)
+    x = np.arange(6, dtype="int32").reshape(2, 3)
+    assert np.array_equal(tf.function(declared)(tf.constant(x)), x * 2 + 1)
+
+
+@pytest.mark.parametrize("given", (memoryview(X), bytearray(b"ab"), range(3)), ids=type)
+def test_sequences_that_are_no_containers_are_not_opened(torch, tf, given):
+    declared = ab.torch(lambda x, other: x * len(other), differentiable=True)
+    with tf.GradientTape() as tape:
+        tape.watch(x := tf.constant(X))
+        total = tf.reduce_sum(declared(x, other=given))
+    assert (tape.gradient(total, x).numpy() == len(given)).all()
+
+
+def test_arrays_without_a_gradient_are_not_flattened(torch, jax, monkeypatch):
+    from arraybridge._graphs import gradients
+
+    def asked(*_):
+        raise AssertionError("asked in Python")
+
+    declared = ab.jax(lambda given: given["x"][0] * 2, differentiable=True)
+    x = torch.ones(2)
+    kept = x.clone().requires_grad_()
+    assert declared({"x": [kept, x]}).requires_grad
+    monkeypatch.setattr(gradients, "library", asked)
+    for value in (x, x.numpy(), jax.numpy.ones(2)):
+        assert declared({"x": [value] * 50, "n": 1}).tolist() == [2, 2]
+    with pytest.raises(AssertionError, match="asked in Python"):
+        declared({"x": [kept, x]})

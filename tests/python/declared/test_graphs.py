@@ -1,5 +1,7 @@
 """Declared functions of PyTorch inside programs that PyTorch compiles."""
 
+import functools
+import operator
 import re
 import sys
 import warnings
@@ -487,3 +489,104 @@ def test_arrays_of_others_are_converted_outside_the_graph(torch):
         return x + y
 
     assert same(torch, compiled(torch.ones(3), np.ones(3, "float32")), torch.full((3,), 3.0))
+
+
+class Scaled:
+    def __init__(self, by):
+        self.by = by
+
+    def __call__(self, x):
+        return x * self.by
+
+    @ab.torch
+    @staticmethod
+    def static(x):
+        return x * 2
+
+    @ab.torch
+    @classmethod
+    def of_class(cls, x):
+        return x * 2
+
+
+OBJECTS = {
+    "module": lambda torch: ab.torch(torch.nn.Linear(8, 2)),
+    "builtin": lambda torch: ab.torch(torch.sin),
+    "operator": lambda torch: ab.torch(operator.neg),
+    "partial": lambda torch: ab.torch(functools.partial(torch.mul, other=2.0)),
+    "object": lambda torch: ab.torch(Scaled(3.0)),
+    "static": lambda torch: Scaled.static,
+    "static of an object": lambda torch: Scaled(1).static,
+    "of a class": lambda torch: Scaled.of_class,
+}
+
+
+@pytest.mark.usefixtures("operators")
+@pytest.mark.parametrize("name", OBJECTS)
+def test_what_is_no_function_of_python_is_in_the_graph(torch, name):
+    function, x = OBJECTS[name](torch), images(torch)[0]
+    program = lambda x: function(x) + 1  # noqa: E731
+    compiled = torch.compile(program, fullgraph=True, backend="eager", dynamic=True)
+    assert same(torch, compiled(x), program(x))
+
+
+def test_dynamo_learns_of_objects_that_were_declared_before_it_was_imported(torch):
+    code = """
+        import operator, sys, arraybridge as ab
+        negative = ab.torch(operator.neg)
+        import torch
+        assert "torch._dynamo" not in sys.modules
+        x = torch.ones(3)
+        found = torch.compile(lambda x: negative(x), fullgraph=True, backend="eager")(x)
+        assert torch.equal(found, -x)
+    """
+    bridges.survives(code)
+
+
+@pytest.mark.usefixtures("operators")
+@pytest.mark.parametrize("to", ("bool", "uint8", "int8", "int32", "uint32", "int64", "float16"))
+def test_every_cast_of_a_policy_is_in_the_graph(torch, to):
+    tripled = ab.torch(lambda x: x * 3)
+    for dtype in ("uint8", "int32", "int64", "float32"):
+        x = torch.tensor([[0, 1, 2], [90, 100, 7]]).to(getattr(torch, dtype))
+        program = lambda x: tripled(x, dtype_conversion=to)  # noqa: E731
+        with warnings.catch_warnings(action="ignore"):
+            compiled = torch.compile(program, fullgraph=True, backend="aot_eager")
+            assert same(torch, compiled(x), program(x))
+
+
+def test_no_memory_is_read_of_a_tensor_without_any(torch):
+    """PyTorch exports a functional tensor, or one around others, from address zero on."""
+    code = """
+        import numpy as np, torch, arraybridge as ab
+        from torch.testing._internal.two_tensor import TwoTensor
+
+        x = torch.arange(64.0).reshape(8, 8)
+        for options in ({"tiles": (3, 3), "halo": 1}, {"slice_by_slice": True}, {}):
+            f = ab.torch(**options)(lambda x: x * 2)
+            found = torch.func.functionalize(lambda x: f(x[1:, 2:])[..., 1:])(x)
+            assert torch.equal(found, x[1:, 3:] * 2)
+        try:
+            torch.func.functionalize(ab.jax(lambda x: x * 2, differentiable=True))(x)
+        except ab.NotDifferentiableError as error:
+            assert "cannot functionalize what another framework computes" in str(error)
+        else:
+            raise AssertionError
+
+        def refused(call):
+            try:
+                call()
+            except ab.UnsupportedArrayError:
+                return True
+
+        def read(x):
+            for part in (x, x[2:], x[2:, 1:].to(torch.int32)):
+                assert refused(lambda: ab.Tensor(part))
+                assert all(refused(lambda: ab.convert(part, to)) for to in ("numpy", "jax"))
+            return x
+
+        torch.func.functionalize(read)(x)
+        read(TwoTensor(x, x))
+        assert ab.convert(x[:0], "numpy").shape == (0, 8)
+    """
+    bridges.survives(code)

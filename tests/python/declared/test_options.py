@@ -1,6 +1,7 @@
 """The checks of the options of declarations."""
 
 import ast
+import inspect
 import pathlib
 import sys
 
@@ -13,7 +14,8 @@ ONLY_ONE = "give only one of "
 TILES = "tiles must be a tuple with the length of a tile for each of the last axes"
 AXES = "slice_axes must be a tuple with the axes of a slice, by index or by name"
 REFUSED = (
-    ({"jion": "sum"}, TypeError, 'unknown option "jion"; known are input_type, output_type'),
+    ({"jion": "sum"}, TypeError, 'unknown option "jion"; did you mean "join"?'),
+    ({"colour": "red"}, TypeError, 'unknown option "colour"; known are input_type, output_type'),
     ({"device": "cpu", "gpu_id": 0}, TypeError, "device demands a device and gpu_id prefers one"),
     ({"slice_by_slice": True, "slice_by_slice_default": True}, TypeError, ONLY_ONE),
     ({"dtype_conversion": "native", "dtype_config_default": 1}, TypeError, ONLY_ONE),
@@ -81,16 +83,36 @@ def test_options_of_every_form_are_taken(options):
     assert arraybridge.numpy(**options)(lambda x: x)(numpy.ones((8, 8))).sum() == 64
 
 
-def test_type_checkers_know_the_options_of_the_list():
-    stub = pathlib.Path(arraybridge.__file__).with_name("decorators.pyi").read_text()
-    classes = {node.name: node for node in ast.parse(stub).body if isinstance(node, ast.ClassDef)}
-    calls = [node for node in classes["Decorator"].body if getattr(node, "name", "") == "__call__"]
-    written = [parameter.arg for parameter in calls[-1].args.kwonlyargs]
-    assert written == [option.name for option in OPTIONS]
-
-
 def test_a_docstring_describes_each_option():
     section = arraybridge.numpy.__doc__.split("Parameters\n", 1)[1].split("Returns\n", 1)[0]
     heads = [line for line in section.splitlines() if line and line[0] not in " -"]
     described = [name for head in heads for name in head.split(" : ")[0].split(", ")]
     assert described == ["function", *(option.name for option in OPTIONS)]
+
+
+def test_type_checkers_know_the_options_of_the_list_and_the_dtypes():
+    stub = ast.parse(pathlib.Path(arraybridge.__file__).with_name("decorators.pyi").read_text())
+    named = {getattr(node, "name", None): node for node in stub.body}
+    fields = [each.target.id for name in ("_Settings", "_AllOptions") for each in named[name].body]
+    assert sorted(fields) == sorted(option.name for option in OPTIONS)
+    (written,) = [
+        node.value for node in stub.body
+        if isinstance(node, ast.Assign) and node.targets[0].id == "_Conversion"
+    ]  # fmt: skip
+    names = [node.value for node in ast.walk(written) if isinstance(node, ast.Constant)]
+    for name in names:
+        arraybridge.numpy(dtype_conversion=name)
+    with pytest.raises(ValueError) as caught:
+        arraybridge.numpy(dtype_conversion="preserv")
+    assert set(str(caught.value).split(": ")[-1].split(", ")) == {*names} - {
+        "default", "preserve", "native",
+    }  # fmt: skip
+
+
+def test_editors_and_notebooks_find_the_options_in_the_signature():
+    shown = inspect.signature(arraybridge.torch).parameters
+    assert [*shown] == ["function", *(option.name for option in OPTIONS)]
+    assert inspect.signature(arraybridge.torch(tiles=(4, 4))) == inspect.signature(
+        arraybridge.torch
+    )
+    assert shown["halo"].kind is shown["halo"].KEYWORD_ONLY

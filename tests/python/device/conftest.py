@@ -54,9 +54,9 @@ def driver(tmp_path_factory):
 def on_driver(driver):
     """Runs a program on the fake driver."""
 
-    def on_driver(code, before=driver):
+    def on_driver(code, *arguments, before=driver):
         end = "\nfound = violations()\nassert not found, found\n"
         env = {"LD_LIBRARY_PATH": f"{before}:{driver}"}
-        faked.run(textwrap.dedent(code) + end, before=DRIVER, env=env)
+        faked.run(textwrap.dedent(code) + end, *arguments, before=DRIVER, env=env)
 
     return on_driver

@@ -10,26 +10,7 @@ import pytest
 from arraybridge import gpu_cleanup, utils
 
 
-def test_cleaning_up_imports_nothing():
-    out = bridges.survives(
-        """
-        import sys
-        import arraybridge as ab
-        from arraybridge import gpu_cleanup, utils
-        before = set(sys.modules)
-        print(ab.cleanup_all_gpu_frameworks(), ab.cleanup_all_gpu_frameworks(0))
-        print([f() for f in gpu_cleanup.MEMORY_TYPE_CLEANUP_REGISTRY.values()])
-        loaded = {"torch", "cupy", "jax", "tensorflow", "pyclesperanto"} & set(sys.modules)
-        print(sorted(loaded), utils.loaded_frameworks())
-        """
-    )
-    assert out.splitlines() == ["{} {}", str([{}] * 6), "[] ['numpy']"]
-
-
-def test_without_an_accelerator_nothing_is_done_and_no_garbage_collected(monkeypatch):
-    bridges.need("torch")
-    import torch
-
+def test_without_an_accelerator_nothing_is_done_and_no_garbage_collected(torch, monkeypatch):
     if torch.cuda.device_count():
         pytest.skip("this machine has one")
 
@@ -48,25 +29,18 @@ def test_without_an_accelerator_nothing_is_done_and_no_garbage_collected(monkeyp
     assert not calls
 
 
+@bridges.alone
 def test_with_numpy_alone_no_garbage_is_collected():
-    bridges.survives(
-        """
-        import gc
-        import numpy
-        import arraybridge as ab
 
-        calls = []
-        gc.collect = lambda *arguments: calls.append(arguments)
-        assert ab.cleanup_all_gpu_frameworks() == ab.cleanup_all_gpu_frameworks(0) == {}
-        assert not calls
-        """
-    )
+    calls = []
+    gc.collect = lambda *arguments: calls.append(arguments)
+    assert ab.cleanup_all_gpu_frameworks() == ab.cleanup_all_gpu_frameworks(0) == {}
+    assert not calls
 
 
 def test_with_an_accelerator_garbage_is_collected_first():
     # A fake CuPy, whose device is the accelerator.
-    faked.run(
-        """
+    faked.run("""
         import fake_cupy
         fake_cupy.mount()
         import arraybridge as ab
@@ -82,14 +56,12 @@ def test_with_an_accelerator_garbage_is_collected_first():
         fake_cupy.LOG.clear()
         ab.cleanup_all_gpu_frameworks(0)
         assert fake_cupy.LOG[0] == "collected" and len(fake_cupy.LOG) == 3, fake_cupy.LOG
-        """
-    )
+        """)
 
 
 def test_each_device_is_cleared_in_its_own_scope():
     # A fake CuPy with two devices. It checks the control flow only.
-    faked.run(
-        """
+    faked.run("""
         import fake_cupy
         fake_cupy.mount()
         import arraybridge as ab
@@ -104,8 +76,7 @@ def test_each_device_is_cleared_in_its_own_scope():
             assert where == [str(index) for index in cleared for _ in range(2)], fake_cupy.LOG
             assert fake_cupy.current_device() == 0
         assert cleanup_cupy_gpu(0) == {"cupy": [0]}
-        """
-    )
+        """)
 
 
 def test_every_framework_has_a_function_of_its_own():

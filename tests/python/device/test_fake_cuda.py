@@ -70,8 +70,7 @@ def run(driver):
 
 
 def test_fake_cuda_a_host_array_goes_in_and_the_callers_framework_comes_out(run):
-    run(
-        """
+    run("""
         result = ext.device_copy(image)
         assert type(result) is np.ndarray and (result == image).all()
         result = ext.device_copy(cupy.ndarray(image.copy()))
@@ -79,13 +78,11 @@ def test_fake_cuda_a_host_array_goes_in_and_the_callers_framework_comes_out(run)
         assert ext.device_ramp(5).get().tolist() == [0, 1, 2, 3, 4]
         zeros = ext.device_zeros(image)
         assert (zeros.dtype, zeros.shape, zeros.any()) == ("uint8", (3, 4), False)
-        """
-    )
+        """)
 
 
 def test_fake_cuda_a_view_is_of_the_callers_own_memory(run):
-    run(
-        """
+    run("""
         host = np.arange(60, dtype="f4").reshape(6, 10)
         scalar = host[2:3, 3].reshape(())
         for part in (host, host[::2, 1::3], host[:, ::-1], host.T, host[:0], scalar):
@@ -99,13 +96,11 @@ def test_fake_cuda_a_view_is_of_the_callers_own_memory(run):
                lambda: ext.device_copy(host.astype("f8")))
         odd = np.zeros(41, "u1")[1:].view("f4")
         raises(ValueError, "misaligned", lambda: ext.device_copy(cupy.ndarray(odd)))
-        """
-    )
+        """)
 
 
 def test_fake_cuda_the_dtype_of_an_array_chooses_the_element_type(run):
-    run(
-        """
+    run("""
         for dtype in ("u1", "f4"):
             host = image.astype(dtype)
             for array in (host, cupy.ndarray(host)):
@@ -115,13 +110,11 @@ def test_fake_cuda_the_dtype_of_an_array_chooses_the_element_type(run):
                lambda: ext.device_elements(cupy.ndarray(image.astype("f8"))))
         raises(TypeError, "'out'.*the dtype of 'image' decides",
                lambda: ext.device_elements(image, cupy.ndarray(image.astype("u1"))))
-        """
-    )
+        """)
 
 
 def test_fake_cuda_a_call_is_on_the_device_of_its_first_array(run):
-    run(
-        """
+    run("""
         def place(*arguments):
             *_, device, described, handle = ext.device_facts(*arguments)
             assert described == f"accelerator:{device}" and fake_cupy.current_device() == 0
@@ -134,13 +127,11 @@ def test_fake_cuda_a_call_is_on_the_device_of_its_first_array(run):
         assert place(image) == first and place(far) == second
         # The declaration says another device.
         assert ext.device_second(cupy.ndarray(image)) == ext.device_second(far) == "accelerator:1"
-        """
-    )
+        """)
 
 
 def test_fake_cuda_the_current_device_of_the_thread_stays_what_it_is(run):
-    run(
-        """
+    run("""
         with cupy.cuda.Device(1):
             far = cupy.ndarray(image.copy())
         for current in (0, 1):
@@ -153,13 +144,11 @@ def test_fake_cuda_the_current_device_of_the_thread_stays_what_it_is(run):
             del result, tensor
             gc.collect()
             assert driver.fake_current() == current
-        """
-    )
+        """)
 
 
 def test_fake_cuda_a_function_runs_on_the_current_stream_of_its_framework(run):
-    run(
-        """
+    run("""
         x = cupy.ndarray(image)
         assert ext.device_facts(x)[-1] == 1
         stream = cupy.cuda.Stream(non_blocking=True)
@@ -171,13 +160,11 @@ def test_fake_cuda_a_function_runs_on_the_current_stream_of_its_framework(run):
         # That of the device of the call, whichever is current.
         with cupy.cuda.Device(1), other:
             assert ext.device_facts(x)[-1] == 1 and ext.device_facts(far)[-1] == other.ptr
-        """
-    )
+        """)
 
 
 def test_fake_cuda_a_call_enters_no_stream_and_waits_for_nothing(run):
-    run(
-        """
+    run("""
         x = cupy.ndarray(image.copy())
         with cupy.cuda.Stream() as stream:
             ext.device_copy(x)
@@ -187,13 +174,11 @@ def test_fake_cuda_a_call_enters_no_stream_and_waits_for_nothing(run):
         on = f"on {stream.ptr:#x}"
         assert said == [f"allocate 48 {on}", f"memset 48 {on}", f"copy 48 {on}"], said
         assert not any(line.endswith("enter stream") for line in entered), entered
-        """
-    )
+        """)
 
 
 def test_fake_cuda_what_rust_code_exports_is_ordered_with_the_legacy_stream(run):
-    run(
-        """
+    run("""
         with cupy.cuda.Stream(non_blocking=True) as stream:
             own = ext.device_exchanged(cupy.ndarray(image))
         said = calls()
@@ -204,24 +189,20 @@ def test_fake_cuda_what_rust_code_exports_is_ordered_with_the_legacy_stream(run)
             del own, there
         gc.collect()
         assert calls()[-2:] == ["synchronize device 0", f"free on {stream.ptr:#x}"]
-        """
-    )
+        """)
 
 
 def test_fake_cuda_memory_is_ordered_with_the_stream_of_the_call(run):
-    run(
-        """
+    run("""
         with cupy.cuda.Stream(non_blocking=True) as stream:
             fake_cupy.LOG.clear()
             ext.device_facts(cupy.ndarray(image))
         assert f"export for stream {stream.ptr}" in fake_cupy.LOG, fake_cupy.LOG
-        """
-    )
+        """)
 
 
 def test_fake_cuda_an_out_parameter_is_the_callers_memory_or_refused(run):
-    run(
-        """
+    run("""
         out = np.zeros((3, 4), "f4")
         assert ext.device_copy_into(image, cupy.ndarray(out)) is None
         assert (cupy.ndarray(out).get() == image).all()
@@ -241,13 +222,11 @@ def test_fake_cuda_an_out_parameter_is_the_callers_memory_or_refused(run):
         raises(ValueError, "share memory", lambda: ext.device_copy_into(near, cupy.ndarray(shared)))
         raises(TypeError, "'out': expected float32",
                lambda: ext.device_copy_into(near, cupy.ndarray(out.astype("f8"))))
-        """
-    )
+        """)
 
 
 def test_fake_cuda_exhausted_memory_starts_the_ladder(run):
-    run(
-        """
+    run("""
         before = driver.fake_allocated()
         fail("cuMemAllocAsync", 2)
         fake_cupy.LOG.clear()
@@ -276,13 +255,11 @@ def test_fake_cuda_exhausted_memory_starts_the_ladder(run):
         # The Rust function's own ladder comes first, then that of the function that called it.
         fail("cuMemAllocAsync", 2, 3)
         assert (f(image) == image).all() and len(tries) == 2
-        """
-    )
+        """)
 
 
 def test_fake_cuda_a_failure_leaves_the_device_and_the_stream_as_they_were(run):
-    run(
-        """
+    run("""
         x = cupy.ndarray(image)
         ext.device_copy(x)
         fail("cuMemAllocAsync", 801)
@@ -296,30 +273,25 @@ def test_fake_cuda_a_failure_leaves_the_device_and_the_stream_as_they_were(run):
             raise SystemExit("no panic")
         assert cupy.cuda.get_current_stream().ptr == 0 and fake_cupy.current_device() == 0
         assert (ext.device_copy(x).get() == image).all()
-        """
-    )
+        """)
 
 
 def test_fake_cuda_a_machine_without_devices_gives_a_typed_error(run):
-    run(
-        """
+    run("""
         fake_cupy.DEVICES = 0
         raises(ab.DeviceUnavailableError, r"device_copy\\(\\) needs CUDA memory, but CuPy sees "
                "no CUDA device here; call it where", lambda: ext.device_copy(image))
-        """
-    )
+        """)
 
 
 def test_fake_cuda_a_device_that_the_framework_lacks_is_named(run):
-    run(
-        """
+    run("""
         with cupy.cuda.Device(1):
             far = cupy.ndarray(image)
         fake_cupy.DEVICES = 1
         raises(ab.DeviceUnavailableError, "CuPy has no such memory on accelerator:1",
                lambda: ext.device_copy(far))
-        """
-    )
+        """)
 
 
 def test_fake_cuda_without_a_driver_gives_a_typed_error():

@@ -55,19 +55,16 @@ def test_the_eleven_pairs_take_the_route_that_they_explain():
 
 
 def test_a_machine_without_a_driver_gives_a_typed_error():
-    run(
-        """
+    run("""
         fake_cupy.DEVICES = 0
         error = raises(ab.DeviceUnavailableError, lambda: ab.convert(image, "cupy"))
         assert "cupy" in str(error).lower()
         assert ab.convert(image, "torch").shape == (2, 3)
-        """
-    )
+        """)
 
 
 def test_a_failing_operation_is_chained_and_the_scope_is_left():
-    run(
-        """
+    run("""
         x = cupy.ndarray(image)
         with fake_cupy.failing("get", RuntimeError("the bus fell off")):
             error = raises(ab.MemoryConversionError, lambda: ab.convert(x, "numpy"))
@@ -77,31 +74,26 @@ def test_a_failing_operation_is_chained_and_the_scope_is_left():
             error = raises(ab.MemoryConversionError, lambda: ab.convert(image, "cupy", device=1))
         assert fake_cupy.current_device() == 0
         assert ab.convert(x, "numpy").tolist() == image.tolist()
-        """
-    )
+        """)
 
 
 def test_a_keyboard_interrupt_passes_through():
-    run(
-        """
+    run("""
         x = cupy.ndarray(image)
         with fake_cupy.failing("get", KeyboardInterrupt()):
             raises(KeyboardInterrupt, lambda: ab.convert(x, "numpy"))
-        """
-    )
+        """)
 
 
 def test_dtypes_that_cupy_lacks_are_refused_by_name():
-    run(
-        """
+    run("""
         import ml_dtypes
         error = raises(ab.UnsupportedDtypeError,
                        lambda: ab.convert(np.zeros(3, ml_dtypes.float8_e5m2), "cupy"))
         assert "float8_e5m2" in str(error) and "cupy" in str(error).lower()
         y = ab.convert(np.ones(3, ml_dtypes.bfloat16), "cupy")
         assert y.dtype == ml_dtypes.bfloat16
-        """
-    )
+        """)
 
 
 def test_tiles_of_an_accelerator_are_worked_on_by_the_callers_thread():
@@ -128,12 +120,10 @@ def test_tiles_of_an_accelerator_are_worked_on_by_the_callers_thread():
 
 
 def test_integers_on_a_device_are_not_downloaded_to_count_those_that_a_cast_rounds():
-    run(
-        """
+    run("""
         import warnings
         large = cupy.ndarray(np.full((2, 2), 2**24 + 1, "i4"))
         warnings.simplefilter("error", ab.RoundedIntegersWarning)
         cast = ab.cupy(input_dtype="float32", dtype_conversion="native")(lambda x: x)
         assert cast(large)._host.dtype == "float32"
-        """
-    )
+        """)

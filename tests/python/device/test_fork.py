@@ -47,8 +47,7 @@ def survives(code, *arguments):
 
 def test_conversions_and_casts_work_in_a_child_of_a_process_that_used_threads():
     bridges.need("torch")
-    survives(
-        """
+    survives("""
         import numpy as np, torch, arraybridge as ab
         # Large enough for several threads.
         large = np.arange(1 << 20, dtype="f4").reshape(1024, 1024).T
@@ -66,15 +65,13 @@ def test_conversions_and_casts_work_in_a_child_of_a_process_that_used_threads():
         in_a_child(convert)
         # And in the child of a child.
         in_a_child(lambda: in_a_child(convert))
-        """
-    )
+        """)
 
 
 def test_slices_do_not_wait_for_threads_that_a_child_does_not_have():
     """OpenMP's threads are not there in a child, and torch waits for them when it copies."""
     bridges.need("torch")
-    survives(
-        """
+    survives("""
         import numpy as np, torch, arraybridge as ab
         stack = torch.arange(8 * 512 * 512.0).reshape(8, 512, 512)
         double = ab.torch(lambda image: torch.from_numpy(image.numpy() * 2))
@@ -86,20 +83,15 @@ def test_slices_do_not_wait_for_threads_that_a_child_does_not_have():
         slice_by_slice()
         stack.clone()
         in_a_child(slice_by_slice)
-        """
-    )
+        """)
 
 
 def test_a_child_is_forked_while_other_threads_are_at_work():
-    survives(
-        """
+    survives("""
         import threading
         import numpy as np, arraybridge as ab
         image = np.arange(1 << 18, dtype="f4").reshape(512, 512).T
         ended = threading.Event()
-        # A fork while another thread sets something up for the first time is not safe
-        # (docs/decisions.md).
-        ab.convert(image, "numpy", dtype="float64", copy=True)
 
         def work():
             while not ended.is_set():
@@ -113,8 +105,7 @@ def test_a_child_is_forked_while_other_threads_are_at_work():
                 in_a_child(lambda: ab.convert(image, "numpy", dtype="float64", copy=True))
         finally:
             ended.set()
-        """
-    )
+        """)
 
 
 @pytest.fixture
@@ -125,8 +116,7 @@ def forks(on_driver):
 
 @faked.without_a_device
 def test_fake_driver_what_needs_cuda_says_why_it_does_not_work(forks):
-    forks(
-        """
+    forks("""
         x, far = cupy.asarray(image), torch.tensor(image)
         shared = ab.convert(x, "torch")
 
@@ -148,13 +138,11 @@ def test_fake_driver_what_needs_cuda_says_why_it_does_not_work(forks):
         in_a_child(child)
         # The parent goes on.
         assert (ab.convert(x, "numpy") == image).all()
-        """
-    )
+        """)
 
 
 def test_a_process_that_never_used_cuda_has_not_lost_it_in_a_child():
-    survives(
-        """
+    survives("""
         import arraybridge as ab
 
         def child():
@@ -164,14 +152,12 @@ def test_a_process_that_never_used_cuda_has_not_lost_it_in_a_child():
                 assert "forked" not in str(error), error
 
         in_a_child(child)
-        """
-    )
+        """)
 
 
 @faked.without_a_device
 def test_fake_driver_a_stream_of_the_thread_is_left_alone(forks):
-    forks(
-        """
+    forks("""
         with ab.thread_stream():
             x = cupy.asarray(image)
 
@@ -183,14 +169,12 @@ def test_fake_driver_a_stream_of_the_thread_is_left_alone(forks):
         in_a_child(child)
         with ab.thread_stream():
             assert (cupy.asarray(image).get() == image).all()
-        """
-    )
+        """)
 
 
 @faked.without_a_device
 def test_fake_driver_what_is_kept_until_a_call_is_done_is_left_to_the_parent(forks):
-    forks(
-        """
+    forks("""
         import atexit, weakref
         f = reader(ab.cupy(copy=False))
         x = tf.constant(image)
@@ -215,15 +199,13 @@ def test_fake_driver_what_is_kept_until_a_call_is_done_is_left_to_the_parent(for
         driver.fake_finish()
         f(cupy.asarray(image))
         assert owner() is None
-        """
-    )
+        """)
 
 
 @faked.without_a_device
 def test_fake_driver_the_host_is_used_where_the_declaration_allows_it(forks):
     bridges.need("torch")
-    forks(
-        """
+    forks("""
         for name in ("torch", "torch.cuda"):
             sys.modules.pop(name)
         import torch
@@ -242,5 +224,27 @@ def test_fake_driver_the_host_is_used_where_the_declaration_allows_it(forks):
         # The parent has a device, as far as torch knows.
         assert ab.explain(image, "torch", device=0).device == "accelerator:0"
         in_a_child(child)
+        """)
+
+
+FIRST_CALLS = ["convert", "a cast", "a call", "input_dtype", "slices", "tiles", "a tree", "trace"]
+
+
+def test_a_child_that_is_forked_during_a_first_call_makes_it_itself():
+    """Each first call is made in a process of its own, which forks while a thread makes it."""
+    survives(
         """
+        import threading, time
+        import entries
+
+        def fork_beside(call):
+            ended = threading.Event()
+            threading.Thread(target=lambda: (call(), ended.set())).start()
+            while not ended.wait(0.0003):
+                in_a_child(call)
+
+        for name in sys.argv[1:]:
+            in_a_child(lambda: fork_beside(entries.CALLS[name]))
+        """,
+        *FIRST_CALLS,
     )

@@ -10,10 +10,7 @@ DEVICE_FRAMEWORKS = ("cupy", "torch", "jax", "tensorflow")
 DTYPES = ("bool", "uint8", "uint16", "int32", "int64", "float16", "float32", "float64", "complex64")
 IMAGE = np.arange(256 * 256, dtype="float32").reshape(256, 256)
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.filterwarnings("ignore::arraybridge.SharedImmutableMemoryWarning"),
-]
+pytestmark = pytest.mark.gpu
 
 
 ALL = ("numpy", *DEVICE_FRAMEWORKS)
@@ -158,9 +155,8 @@ def test_empty_and_scalar_arrays_arrive(framework):
         assert back.shape == array.shape and (back == array).all()
 
 
-def test_pyclesperanto_and_torch_on_one_machine_exchange_through_the_host():
+def test_pyclesperanto_and_torch_on_one_machine_exchange_through_the_host(cle):
     need("torch")
-    bridges.need("pyclesperanto")
     x = ab.convert(make("torch", IMAGE), "pyclesperanto")
     assert (x.get() == IMAGE).all()
     assert (host("torch", ab.convert(x, "torch")) == IMAGE).all()

@@ -17,10 +17,7 @@ from gpus import BUSY, address, host, make, need, why_absent
 IMAGE = np.random.default_rng(0).random((64, 48), dtype="float32")
 SHARING = ("cupy", "torch", "jax")
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.filterwarnings("ignore::arraybridge.SharedImmutableMemoryWarning"),
-]
+pytestmark = pytest.mark.gpu
 
 
 @pytest.fixture(scope="module")
@@ -118,10 +115,9 @@ def test_a_function_runs_on_the_current_stream_of_its_framework(ext):
         assert handle() == own.__cuda_stream__()[1] > 2
 
 
-def test_the_callers_stream_is_current_again(ext):
+def test_the_callers_stream_is_current_again(torch, ext):
     need("torch")
     import cupy
-    import torch
 
     def handles():
         return torch.cuda.current_stream().cuda_stream, cupy.cuda.get_current_stream().ptr

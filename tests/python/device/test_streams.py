@@ -10,7 +10,6 @@ import shutil
 import subprocess
 
 import arraybridge as ab
-import bridges
 import faked
 import gpus
 import numpy as np
@@ -19,8 +18,7 @@ import pytest
 
 @faked.without_a_device
 def test_fake_cupy_without_cuda_no_stream_is_entered():
-    faked.run(
-        """
+    faked.run("""
         import fake_cupy
         fake_cupy.mount()
         import numpy as np, arraybridge as ab
@@ -32,14 +30,10 @@ def test_fake_cupy_without_cuda_no_stream_is_entered():
         image = np.arange(6, dtype="f4")
         assert (f(image) == image).all()
         assert "enter stream" not in fake_cupy.LOG
-        """
-    )
+        """)
 
 
-def test_a_call_with_host_arrays_enters_nothing():
-    bridges.need("torch")
-    import torch
-
+def test_a_call_with_host_arrays_enters_nothing(torch):
     @ab.torch
     def f(image):
         assert torch.zeros(1).device.type == "cpu"
@@ -52,10 +46,9 @@ def test_a_call_with_host_arrays_enters_nothing():
 
 
 @pytest.mark.gpu
-def test_a_function_runs_on_the_streams_that_the_caller_is_on():
+def test_a_function_runs_on_the_streams_that_the_caller_is_on(torch):
     gpus.need("torch", "cupy")
     import cupy
-    import torch
 
     def handles():
         return torch.cuda.current_stream().cuda_stream, cupy.cuda.get_current_stream().ptr
@@ -71,9 +64,8 @@ def test_a_function_runs_on_the_streams_that_the_caller_is_on():
 
 
 @pytest.mark.gpu
-def test_work_on_the_callers_stream_is_seen_and_waits_for_the_result():
+def test_work_on_the_callers_stream_is_seen_and_waits_for_the_result(torch):
     gpus.need("torch")
-    import torch
 
     @ab.torch
     def f(image):
@@ -101,20 +93,17 @@ def test_work_on_the_callers_stream_is_seen_and_waits_for_the_result():
 
 @faked.without_a_device
 def test_fake_driver_work_waits_until_it_is_asked_for(on_driver):
-    on_driver(
-        """
+    on_driver("""
         x = cupy.asarray(image)
         y = x + 1
         assert driver.fake_pending() >= 3 and not (y._host == image + 1).any()
         assert (y.get() == image + 1).all()
-        """
-    )
+        """)
 
 
 @faked.without_a_device
 def test_fake_driver_a_read_in_no_order_with_its_write_is_a_violation(on_driver):
-    on_driver(
-        """
+    on_driver("""
         with cupy.cuda.Stream(non_blocking=True) as one:
             x = cupy.asarray(image)
         with cupy.cuda.Stream(non_blocking=True) as other:
@@ -126,14 +115,12 @@ def test_fake_driver_a_read_in_no_order_with_its_write_is_a_violation(on_driver)
         with other:
             y = x + 1
         assert not violations()
-        """
-    )
+        """)
 
 
 @faked.without_a_device
 def test_fake_driver_a_block_that_is_used_again_too_early_is_a_violation(on_driver):
-    on_driver(
-        """
+    on_driver("""
         one, other = (cupy.cuda.Stream(non_blocking=True) for _ in range(2))
         with one:
             x = cupy.asarray(image)
@@ -145,8 +132,7 @@ def test_fake_driver_a_block_that_is_used_again_too_early_is_a_violation(on_driv
             cupy.empty((2, 3), "float32")
         found = violations()
         assert "reuse of a block" in found and "cupy's sum" in found, found
-        """
-    )
+        """)
 
 
 @pytest.mark.skipif(bool(shutil.which("nvidia-smi")), reason="there is a CUDA driver")
@@ -167,17 +153,16 @@ def test_a_stream_of_a_negative_device_is_refused():
 @pytest.mark.parametrize("target", ["cupy", "torch"])
 def test_fake_driver_a_tensor_of_tensorflow_is_finished_when_it_is_handed_over(on_driver, target):
     on_driver(
-        f"""
-        target = {target!r}
         """
-        + """
+        target = sys.argv[1]
         one, other = torch.cuda.Stream(), cupy.cuda.Stream(non_blocking=True)
         with torch.cuda.stream(one), other:
             y = ab.convert(tf.constant(image) + 1, target, copy=False)
             z = y + 1
             read = z.get if target == "cupy" else z.cpu
             assert (read() == image + 2).all()
-        """
+        """,
+        target,
     )
 
 
@@ -185,23 +170,20 @@ def test_fake_driver_a_tensor_of_tensorflow_is_finished_when_it_is_handed_over(o
 @pytest.mark.parametrize("source", ["cupy", "torch"])
 def test_fake_driver_tensorflow_gets_memory_that_is_finished(on_driver, source):
     on_driver(
-        f"""
-        source = {source!r}
         """
-        + """
-        make = {"torch": torch.tensor, "cupy": cupy.asarray}[source]
+        make = {"torch": torch.tensor, "cupy": cupy.asarray}[sys.argv[1]]
         one, other = torch.cuda.Stream(), cupy.cuda.Stream(non_blocking=True)
         with torch.cuda.stream(one), other:
             y = ab.convert(make(image) + 1, "tensorflow", copy=False)
             assert type(y) is tf.EagerTensor and ((y + 1).numpy() == image + 2).all()
-        """
+        """,
+        source,
     )
 
 
 @faked.without_a_device
 def test_fake_driver_memory_of_tensorflow_is_kept_until_a_call_is_done(on_driver):
-    on_driver(
-        """
+    on_driver("""
         f = reader(ab.cupy(copy=False))
         x = tf.constant(image)
         f(x)
@@ -210,14 +192,12 @@ def test_fake_driver_memory_of_tensorflow_is_kept_until_a_call_is_done(on_driver
         for _ in range(3):
             # It must not get the block, whose reader has not run yet.
             f(tf.constant(image))
-        """
-    )
+        """)
 
 
 @faked.without_a_device
 def test_fake_driver_a_tensor_that_tensorflow_keeps_on_the_host_is_not_on_the_device(on_driver):
-    on_driver(
-        """
+    on_driver("""
         assert tf.constant(image.astype("i4")).backing_device.endswith("CPU:0")
         far = lambda: ab.convert(image.astype("i4"), "tensorflow", device=1)
         bridges.raises(ab.DeviceUnavailableError, far, "TensorFlow")
@@ -227,26 +207,22 @@ def test_fake_driver_a_tensor_that_tensorflow_keeps_on_the_host_is_not_on_the_de
         given = tf.constant(image.astype("u1"))
         copy = ab.convert(given, "tensorflow", copy=True)
         assert copy.backing_device == given.backing_device, copy.backing_device
-        """
-    )
+        """)
 
 
 @faked.without_a_device
 def test_fake_driver_tensorflow_gets_no_memory_that_is_not_aligned(on_driver):
-    on_driver(
-        """
+    on_driver("""
         whole = torch.tensor(np.arange(65, dtype="f4"))
         view = torch.Tensor(whole._host[1:], 0)
         y = ab.convert(view, "tensorflow")
         assert ((y + 1).numpy() == np.arange(2, 66)).all()
-        """
-    )
+        """)
 
 
 @faked.without_a_device
 def test_fake_driver_an_array_of_pyclesperanto_goes_to_another_device_through_the_host(on_driver):
-    on_driver(
-        """
+    on_driver("""
         for first, second in ((0, 1), (1, 0), (1, 1)):
             x = cle.push(image, cle.DEVICES[first])
             # Its table lists no export, whatever the array itself says.
@@ -257,8 +233,7 @@ def test_fake_driver_an_array_of_pyclesperanto_goes_to_another_device_through_th
             assert y.device == torch.device("cuda", second) and (y.cpu() == image).all()
             back = ab.convert(y, "pyclesperanto", device=first)
             assert back.device is cle.DEVICES[first] and (back.get() == image).all()
-        """
-    )
+        """)
 
 
 STUB = """

@@ -12,20 +12,11 @@ import arraybridge as ab
 import bridges
 import numpy as np
 import pytest
-from ctable import DELETER, Device, DLTensor, DType, Managed, Version
+from ctable import DELETER, Device, DLTensor, DType, Legacy, Managed, Version, new_capsule
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 MEMORY = np.zeros(1 << 16, "uint8")
-
-
-class Legacy(ctypes.Structure):
-    _fields_ = [("tensor", DLTensor), ("context", ctypes.c_void_p), ("deleter", DELETER)]
-
-
-new_capsule = ctypes.pythonapi.PyCapsule_New
-new_capsule.restype = ctypes.py_object
-new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
 
 
 class Producer:
@@ -139,9 +130,8 @@ class Liar:
 @pytest.mark.parametrize(
     ("says", "is_on"), [((1, 0), (2, 0)), ((1, 0), (4, 1)), ((4, 0), (4, 0)), ((8, 0), (8, 0))]
 )
-def test_memory_of_a_device_is_never_read_as_the_hosts(says, is_on):
+def test_memory_of_a_device_is_never_read_as_the_hosts(torch, jax, says, is_on):
     # The last two leave out that a copy on the host was asked for.
-    bridges.need("torch", "jax")
     for target in ("numpy", "torch", "jax"):
         with pytest.raises(ab.UnsupportedArrayError, match="Liar.*its capsule is of memory on acc"):
             ab.convert(Liar(says, is_on), target)

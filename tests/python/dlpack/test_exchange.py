@@ -2,24 +2,13 @@
 
 import ctypes
 import sys
-import threading
 
 import arraybridge as ab
 import bridges
 import ml_dtypes
 import numpy as np
 import pytest
-from ctable import (
-    DELETER,
-    SET_ERROR,
-    Device,
-    DLTensor,
-    DType,
-    Managed,
-    Version,
-    table,
-    to_object,
-)
+from ctable import DELETER, SET_ERROR, Device, DLTensor, DType, Managed, Version, table, to_object
 from producers import owned, settle
 
 IMAGE = np.arange(24, dtype="float32").reshape(4, 6)
@@ -58,16 +47,9 @@ def test_the_table_is_complete_and_of_a_version_that_consumers_know():
 
 
 LAYOUTS = [
-    IMAGE,
-    IMAGE.T,
-    IMAGE[::2, ::-1],
-    np.array(3.5),
-    IMAGE[:0],
-    IMAGE.astype("uint16"),
-    IMAGE.astype("complex64"),
-    IMAGE.astype("bool"),
-    IMAGE.astype(ml_dtypes.bfloat16),
-]
+    IMAGE, IMAGE.T, IMAGE[::2, ::-1], np.array(3.5), IMAGE[:0], IMAGE.astype("uint16"),
+    IMAGE.astype("complex64"), IMAGE.astype("bool"), IMAGE.astype(ml_dtypes.bfloat16),
+]  # fmt: skip
 CODES = {"float32": (2, 32, 1), "float64": (2, 64, 1), "uint16": (1, 16, 1),
          "complex64": (5, 64, 1), "bool": (6, 8, 1), "bfloat16": (4, 16, 1)}  # fmt: skip
 
@@ -92,9 +74,7 @@ def test_an_export_describes_the_memory(data):
 
 
 def test_read_only_memory_is_flagged_and_never_handed_out_bare():
-    array = IMAGE.copy()
-    array.flags.writeable = False
-    tensor = ab.Tensor(array)
+    tensor = ab.Tensor(bridges.frozen(IMAGE))
     managed = export(tensor)
     assert managed.contents.flags == READ_ONLY
     release(managed)
@@ -120,9 +100,7 @@ def test_a_deleter_may_be_called_on_a_thread_without_the_interpreter():
     base, gone = owned(IMAGE)
     managed = export(ab.Tensor(base))
     del base
-    thread = threading.Thread(target=release, args=(managed,))  # ctypes lets go of the interpreter
-    thread.start()
-    thread.join()
+    bridges.elsewhere(lambda: release(managed))  # ctypes lets go of the interpreter
     settle()
     assert gone == [True]
 
@@ -136,16 +114,21 @@ def test_an_export_leaves_the_tensor_and_its_references_as_they_were():
     assert sys.getrefcount(tensor) == before
 
 
-def test_an_import_takes_the_tensor_and_frees_it_once():
+def managed_floats(
+    data, length, stride=1, dtype=(2, 32, 1), device=(1, 0), version=(1, 3), flags=0
+):
+    """What a producer in C hands over, and a list that its end is written into."""
     freed = []
-    data = (ctypes.c_float * 3)(1, 2, 3)
-    shape, strides = (ctypes.c_int64 * 1)(3), (ctypes.c_int64 * 1)(1)
+    shape, strides = (ctypes.c_int64 * 1)(length), (ctypes.c_int64 * 1)(stride)
+    tensor = DLTensor(data, Device(*device), 1, DType(*dtype), shape, strides, 0)
     deleter = DELETER(lambda managed: freed.append(True))
+    return Managed(Version(*version), None, deleter, flags, tensor), freed
+
+
+def test_an_import_takes_the_tensor_and_frees_it_once():
+    data = (ctypes.c_float * 3)(1, 2, 3)
     for flags in (0, READ_ONLY):
-        tensor = DLTensor(
-            ctypes.addressof(data), Device(1, 0), 1, DType(2, 32, 1), shape, strides, 0
-        )
-        managed = Managed(Version(1, 3), None, deleter, flags, tensor)
+        managed, freed = managed_floats(ctypes.addressof(data), 3, flags=flags)
         made = to_object(managed)
         assert type(made) is ab.Tensor
         array = np.from_dlpack(made)
@@ -158,61 +141,39 @@ def test_an_import_takes_the_tensor_and_frees_it_once():
         del array
         settle()
         assert freed == [True]
-        freed.clear()
 
 
 @pytest.mark.parametrize(
-    ("dtype", "device", "text"),
-    [(DType(2, 32, 4), Device(1, 0), "lanes"), (DType(2, 32, 1), Device(4, 0), "CUDA")],
+    ("differs", "error", "text"),
+    [
+        ({"dtype": (2, 32, 4)}, BufferError, "lanes"),
+        ({"device": (4, 0)}, BufferError, "CUDA"),
+        ({"version": (2, 0)}, BufferError, "DLPack 2"),
+        # A Tensor needs a copy of elements that are not aligned: of more than there can be.
+        ({"data": 1, "length": 2**45, "stride": 0}, MemoryError, None),
+    ],
 )
-def test_a_tensor_that_is_refused_stays_the_callers(dtype, device, text):
-    freed = []
+def test_a_tensor_that_is_refused_stays_the_callers(differs, error, text):
     data = (ctypes.c_float * 12)()
-    shape, strides = (ctypes.c_int64 * 1)(3), (ctypes.c_int64 * 1)(1)
-    tensor = DLTensor(ctypes.addressof(data), device, 1, dtype, shape, strides, 0)
-    managed = Managed(Version(1, 3), None, DELETER(lambda managed: freed.append(True)), 0, tensor)
+    given = {"data": 0, "length": 3, **differs}
+    given["data"] += ctypes.addressof(data)
+    managed, freed = managed_floats(**given)
     out = ctypes.c_void_p(1)
-    with pytest.raises(BufferError, match=text):
+    with pytest.raises(error, match=text):
         table().to_object(ctypes.byref(managed), ctypes.byref(out))
     assert out.value is None
+    if "version" in differs:
+        with pytest.raises(error, match=text):
+            table().to_object(ctypes.byref(managed), None)
     settle()
     assert not freed
-
-
-def test_a_tensor_of_another_major_version_stays_the_callers():
-    freed = []
-    # The place of nothing but the version and the deleter is known.
-    managed = Managed(Version(2, 0), None, DELETER(lambda managed: freed.append(True)))
-    out = ctypes.c_void_p(1)
-    with pytest.raises(BufferError, match="DLPack 2"):
-        table().to_object(ctypes.byref(managed), ctypes.byref(out))
-    assert out.value is None
-    with pytest.raises(BufferError, match="DLPack 2"):
-        table().to_object(ctypes.byref(managed), None)
-    settle()
-    assert not freed
-
-
-def test_a_tensor_whose_copy_finds_no_memory_stays_the_callers():
-    # A Tensor needs a copy of elements that are not aligned: of more than there can be.
-    freed = []
-    data = (ctypes.c_float * 4)()
-    shape, strides = (ctypes.c_int64 * 1)(2**45), (ctypes.c_int64 * 1)(0)
-    address = ctypes.addressof(data) + 1
-    tensor = DLTensor(address, Device(1, 0), 1, DType(2, 32, 1), shape, strides, 0)
-    managed = Managed(Version(1, 3), None, DELETER(lambda managed: freed.append(True)), 0, tensor)
-    out = ctypes.c_void_p(1)
-    with pytest.raises(MemoryError):
-        table().to_object(ctypes.byref(managed), ctypes.byref(out))
-    assert out.value is None
-    settle()
-    assert not freed
-    shape[0] = 2
-    made = to_object(managed)
-    assert np.from_dlpack(made).tolist() == [0, 0]
-    del made
-    settle()
-    assert freed == [True]
+    if error is MemoryError:
+        managed.tensor.shape[0] = 2
+        made = to_object(managed)
+        assert np.from_dlpack(made).tolist() == [0, 0]
+        del made
+        settle()
+        assert freed == [True]
 
 
 @pytest.mark.parametrize("wrong", [IMAGE, None, 3.0, ab.Tensor], ids=repr)
@@ -348,3 +309,19 @@ def test_a_callback_in_python_sees_what_a_compiled_function_was_given(tvm):
     function = tvm.convert(lambda tensor: seen.append(np.from_dlpack(tensor).sum()))
     function(ab.Tensor(IMAGE.copy()))
     assert seen == [IMAGE.sum()]
+
+
+def test_a_table_whose_versions_are_a_circle_is_not_used():
+    bridges.survives("""
+        import ctypes, signal
+        import arraybridge, ctable
+        signal.alarm(60)
+        table = ctable.Table(version=ctable.Version(99, 0))
+        table.previous = ctypes.addressof(table)
+        capsule = ctypes.pythonapi.PyCapsule_New
+        capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        capsule.restype = ctypes.py_object
+        exported = capsule(ctypes.addressof(table), b"dlpack_exchange_api", None)
+        Tensor = type("Tensor", (), {"__module__": "torch", "__dlpack_c_exchange_api__": exported})
+        assert arraybridge.detect_memory_type(Tensor()) == "torch"
+        """)

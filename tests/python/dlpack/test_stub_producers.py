@@ -8,8 +8,10 @@ evidence that anything works on a device. Each test is a process of its own.
 
 import functools
 
+import arraybridge as ab
 import bridges
 import faked
+import numpy as np
 
 PREFACE = """
 import types
@@ -41,48 +43,22 @@ pytestmark = faked.without_a_device
 run = functools.partial(faked.run, before=PREFACE)
 
 
-def test_a_framework_that_refuses_streams_is_exported_by_its_table():
-    bridges.need("tensorflow")
-    run(
-        """
+def handed_over(code, preface=TENSORFLOW_ON_A_GPU, load=("numpy", "tensorflow")):
+    """Run code in which an array of TensorFlow is on a device."""
+    return run(code, load=load, before=PREFACE + preface)
+
+
+def test_a_framework_that_refuses_streams_is_exported_by_its_table(tf):
+    handed_over("""
         x = on_a_gpu(tf.constant(image))
         assert ab.explain(x, "cupy").how == "DLPack", ab.explain(x, "cupy")
-        y = ab.convert(x, "cupy", copy=False)
-        assert type(y) is cupy.ndarray and (y._host == image).all()
-        """,
-        load=("numpy", "tensorflow"),
-        before=PREFACE + TENSORFLOW_ON_A_GPU,
-    )
-
-
-def test_an_array_that_does_not_name_its_dlpack_device_is_where_its_framework_says():
-    bridges.need("tensorflow")
-    run(
-        """
-        x = on_a_gpu(tf.constant(image))
-        from tensorflow.python.framework import ops
-        for cls in (EagerTensor, *EagerTensor.__mro__):
-            for name in ("__dlpack__", "__dlpack_device__"):
-                if name in vars(cls):
-                    delattr(cls, name)
-        assert not hasattr(x, "__dlpack_device__")
-        y = ab.convert(x, "cupy", copy=False)
-        assert type(y) is cupy.ndarray and (y._host == image).all()
-        """,
-        load=("numpy", "tensorflow"),
-        before=PREFACE + TENSORFLOW_ON_A_GPU,
-    )
-
-
-def test_what_is_handed_over_refuses_what_it_cannot_do():
-    bridges.need("tensorflow")
-    run(
-        """
-        x = on_a_gpu(tf.constant(image))
         given = []
         real = cupy.from_dlpack
         cupy.from_dlpack = lambda data: (given.append(data), real(data))[1]
-        ab.convert(x, "cupy")
+        y = ab.convert(x, "cupy", copy=False)
+        assert type(y) is cupy.ndarray and (y._host == image).all()
+
+        # What is handed over refuses what it cannot do.
         handed, = given
         assert handed.__dlpack_device__() == (2, 0)
         # As torch, JAX and older consumers ask.
@@ -92,10 +68,16 @@ def test_what_is_handed_over_refuses_what_it_cannot_do():
         assert type(capsule).__name__ == "PyCapsule"
         for options in ({"copy": True}, {"dl_device": (1, 0)}):
             assert "TensorFlow" in str(raises(BufferError, lambda: handed.__dlpack__(**options)))
-        """,
-        load=("numpy", "tensorflow"),
-        before=PREFACE + TENSORFLOW_ON_A_GPU,
-    )
+
+        # An array that does not name its DLPack device is where its framework says.
+        for cls in (EagerTensor, *EagerTensor.__mro__):
+            for name in ("__dlpack__", "__dlpack_device__"):
+                if name in vars(cls):
+                    delattr(cls, name)
+        assert not hasattr(x, "__dlpack_device__")
+        y = ab.convert(x, "cupy", copy=False)
+        assert type(y) is cupy.ndarray and (y._host == image).all()
+        """)
 
 
 RECORDER = """
@@ -124,8 +106,7 @@ def asked(consumer, *unknown):
 """
 
 
-def test_torch_asks_a_producer_on_a_device_as_its_fake_does():
-    bridges.need("torch")
+def test_torch_asks_a_producer_on_a_device_as_its_fake_does(torch):
     run(
         """
         import fake_device, fake_torch, torch
@@ -148,8 +129,7 @@ def test_torch_asks_a_producer_on_a_device_as_its_fake_does():
     )
 
 
-def test_tensorflow_asks_no_producer():
-    bridges.need("tensorflow")
+def test_tensorflow_asks_no_producer(tf):
     run(
         """
         import inspect, tensorflow as tf
@@ -164,10 +144,8 @@ def test_tensorflow_asks_no_producer():
     )
 
 
-def test_a_result_that_landed_elsewhere_is_not_passed_off_as_what_was_asked_for():
-    bridges.need("tensorflow")
-    run(
-        """
+def test_a_result_that_landed_elsewhere_is_not_passed_off_as_what_was_asked_for(tf):
+    handed_over("""
         far = cupy.cuda.Device(1)
 
         def astray(self, order="C"):
@@ -188,98 +166,81 @@ def test_a_result_that_landed_elsewhere_is_not_passed_off_as_what_was_asked_for(
         with ab.trace() as records:
             y = ab.convert(tf.constant(image), "cupy")
         assert y.device.id == 0 and records[0].how == "through the host", records
-        """,
-        load=("numpy", "tensorflow"),
-        before=PREFACE + TENSORFLOW_ON_A_GPU,
-    )
+        """)
 
 
-def test_host_data_follows_the_default_device_of_jax():
-    bridges.need("jax", "torch")
-    code = """
-        import bridges
-        bridges.load("jax", "torch", "numpy")
-        import jax, numpy as np, arraybridge as ab, torch
-        first, second, third = jax.local_devices(backend="cpu")
-        for x in (np.arange(6.0, dtype="f4"), torch.arange(6.0)):
-            assert ab.convert(x, "jax").devices() == {first}
-            for default in (second, third):
-                with jax.default_device(default):
-                    y = ab.convert(x, "jax")
-                    assert y.devices() == {default} == jax.numpy.asarray(np.zeros(1)).devices()
-                    assert y.tolist() == [0, 1, 2, 3, 4, 5]
-                    assert (y + jax.numpy.ones(6)).devices() == {default}
-            with jax.default_device("cpu"):
-                assert ab.convert(x, "jax").devices() == {first}
-    """
-    env = {"XLA_FLAGS": "--xla_force_host_platform_device_count=3"}
-    bridges.survives(code, env=env)
-    bridges.survives(code, env={**env, "ARRAYBRIDGE_FAST": "0"})
+THREE = {"XLA_FLAGS": "--xla_force_host_platform_device_count=3"}
 
 
-def test_a_jax_whose_default_device_is_an_accelerator_gets_host_data_there():
-    bridges.need("jax")
-    bridges.survives(
-        """
-        import bridges
-        bridges.load("jax", "numpy")
-        import jax, numpy as np, arraybridge as ab
-        first, second = jax.local_devices(backend="cpu")
-        hosts = jax.local_devices
-        jax.local_devices = (
-            lambda backend: [second] if backend == "gpu" else hosts(backend=backend)[:1]
-        )
-        type(jax.numpy.zeros(1)).__dlpack_device__ = (
-            lambda self: (2, 0) if self.devices() == {second} else (1, 0)
-        )
-        x = np.arange(6.0, dtype="f4")
+def follows_the_default_device(torch, jax):
+    first, second, third = jax.local_devices(backend="cpu")
+    for x in (np.arange(6.0, dtype="f4"), torch.arange(6.0)):
         assert ab.convert(x, "jax").devices() == {first}
-        for default in (second, "gpu"):
+        for default in (second, third):
             with jax.default_device(default):
-                assert ab.explain(x, "jax").device == "accelerator:0"
-                assert ab.convert(x, "jax").devices() == {second}
-                assert ab.convert(x, "jax", device="host").devices() == {first}
-        """,
-        env={"XLA_FLAGS": "--xla_force_host_platform_device_count=2"},
+                y = ab.convert(x, "jax")
+                assert y.devices() == {default} == jax.numpy.asarray(np.zeros(1)).devices()
+                assert y.tolist() == [0, 1, 2, 3, 4, 5]
+                assert (y + jax.numpy.ones(6)).devices() == {default}
+        with jax.default_device("cpu"):
+            assert ab.convert(x, "jax").devices() == {first}
+
+
+@bridges.alone(env=THREE)
+def test_host_data_follows_the_default_device_of_jax(torch, jax):
+    follows_the_default_device(torch, jax)
+
+
+@bridges.alone(env={**THREE, "ARRAYBRIDGE_FAST": "0"})
+def test_host_data_follows_the_default_device_of_jax_by_its_public_import(torch, jax):
+    follows_the_default_device(torch, jax)
+
+
+@bridges.alone(env={"XLA_FLAGS": "--xla_force_host_platform_device_count=2"})
+def test_a_jax_whose_default_device_is_an_accelerator_gets_host_data_there(jax):
+    first, second = jax.local_devices(backend="cpu")
+    hosts = jax.local_devices
+    jax.local_devices = lambda backend: [second] if backend == "gpu" else hosts(backend=backend)[:1]
+    type(jax.numpy.zeros(1)).__dlpack_device__ = lambda self: (
+        (2, 0) if self.devices() == {second} else (1, 0)
     )
+    x = np.arange(6.0, dtype="f4")
+    assert ab.convert(x, "jax").devices() == {first}
+    for default in (second, "gpu"):
+        with jax.default_device(default):
+            assert ab.explain(x, "jax").device == "accelerator:0"
+            assert ab.convert(x, "jax").devices() == {second}
+            assert ab.convert(x, "jax", device="host").devices() == {first}
 
 
-def test_a_framework_that_knows_no_dlpack_versions_is_asked_without_one():
-    bridges.need("torch")
-    bridges.survives(
-        """
-        import torch, numpy as np, arraybridge as ab
-        export, asked = torch.Tensor.__dlpack__, []
+@bridges.alone(env={"ARRAYBRIDGE_FAST": "buffer"})
+def test_a_framework_that_knows_no_dlpack_versions_is_asked_without_one(torch):
+    # These versions have no exchange table.
+    export, asked, names = torch.Tensor.__dlpack__, [], []
 
-        def older(self, stream=None):
-            asked.append(stream)
-            return export(self)
+    def older(self, stream=None):
+        asked.append(stream)
+        return export(self)
 
-        class Meter:
-            def __get__(self, tensor, cls=None):
-                def call(**options):
-                    names.append(sorted(options))
-                    return older(tensor, **options)
-                return call
+    class Meter:
+        def __get__(self, tensor, cls=None):
+            def call(**options):
+                names.append(sorted(options))
+                return older(tensor, **options)
 
-        names = []
-        torch.Tensor.__dlpack__ = Meter()
-        for _ in range(2):
-            x = torch.arange(6.0)
-            y = ab.convert(x, "numpy")
-            assert np.shares_memory(y, x.numpy()) and y.tolist() == [0, 1, 2, 3, 4, 5]
-        # The answer is remembered.
-        assert names == [["max_version", "stream"], ["stream"], ["stream"]], names
-        assert asked == [None, None]
-        """,
-        # These versions have no exchange table.
-        env={"ARRAYBRIDGE_FAST": "buffer"},
-    )
+            return call
+
+    torch.Tensor.__dlpack__ = Meter()
+    for _ in range(2):
+        x = torch.arange(6.0)
+        y = ab.convert(x, "numpy")
+        assert np.shares_memory(y, x.numpy()) and y.tolist() == [0, 1, 2, 3, 4, 5]
+    # The answer is remembered.
+    assert names == [["max_version", "stream"], ["stream"], ["stream"]], names
+    assert asked == [None, None]
 
 
-def test_exhausted_memory_is_recognised_by_class_and_text():
-    bridges.need("tensorflow")
-    import tensorflow as tf
+def test_exhausted_memory_is_recognised_by_class_and_text(tf):
     from arraybridge.oom_recovery import is_oom_error
 
     def error(name, text, *bases):
@@ -303,7 +264,7 @@ def test_exhausted_memory_is_recognised_by_class_and_text():
             RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"),
         ],
         "pyclesperanto": [
-            RuntimeError("Error: Failed to read buffer CUDA error: CUDA_ERROR_OUT_OF_MEMORY"),
+            RuntimeError("Error: Failed to read buffer CUDA error: CUDA_ERROR_OUT_OF_MEMORY")
         ],
     }
     for framework, errors in told.items():

@@ -1,8 +1,10 @@
-"""Tensor: an array of no framework, made of arrays and converted to them."""
+"""Tensor: an array of no framework, made of arrays, converted to them, and a producer of DLPack."""
 
 import copy
 import multiprocessing
 import pickle
+import warnings
+import weakref
 
 import arraybridge as ab
 import bridges
@@ -10,17 +12,14 @@ import ctable
 import ml_dtypes
 import numpy as np
 import pytest
-from producers import Exporter, Old
+from producers import Exporter, Old, Owner, capsule_name, settle
 
-HOST = ("numpy", "torch", "jax", "tensorflow")
 IMAGE = np.arange(24, dtype="float32").reshape(4, 6)
-pytestmark = pytest.mark.filterwarnings("ignore::arraybridge.SharedImmutableMemoryWarning")
 
 
-@pytest.mark.parametrize("framework", HOST)
+@pytest.mark.parametrize("framework", bridges.HOST)
 @pytest.mark.parametrize("dtype", bridges.STANDARD)
 def test_every_framework_becomes_a_tensor_of_its_own_memory(framework, dtype):
-    bridges.need(framework)
     if framework == "jax" and dtype in bridges.SIXTY_FOUR_BIT:
         pytest.skip("JAX has 64-bit dtypes only when they are switched on")
     data = IMAGE.astype(dtype)
@@ -31,9 +30,8 @@ def test_every_framework_becomes_a_tensor_of_its_own_memory(framework, dtype):
     assert np.array_equal(np.asarray(tensor), data)
 
 
-@pytest.mark.parametrize("framework", HOST)
+@pytest.mark.parametrize("framework", bridges.HOST)
 def test_convert_takes_a_tensor(framework):
-    bridges.need(framework)
     tensor = ab.Tensor(IMAGE.copy())
     array = ab.convert(tensor, framework)
     assert ab.detect_memory_type(array) == framework
@@ -44,30 +42,38 @@ def test_convert_takes_a_tensor(framework):
     assert [(r.target, r.dtype) for r in records] == [(framework, "uint8")]
 
 
-def test_pyclesperanto_is_downloaded_and_uploaded():
-    bridges.need("pyclesperanto")
+def test_pyclesperanto_is_downloaded_and_uploaded(cle):
     tensor = ab.Tensor(bridges.make("pyclesperanto", IMAGE))
     assert np.array_equal(np.from_dlpack(tensor), IMAGE)
     back = ab.convert(tensor, "pyclesperanto")
     assert bridges.difference("pyclesperanto", back, IMAGE) is None
 
 
-def test_the_libraries_own_imports_take_a_tensor():
-    bridges.need("torch", "jax", "tensorflow")
-    import jax
-    import tensorflow
-    import torch
-
+def test_the_libraries_own_imports_take_a_tensor(jax, torch, tf):
     tensor = ab.Tensor(bridges.aligned(IMAGE))
     address = tensor.__array_interface__["data"][0]
-    assert np.from_dlpack(tensor).ctypes.data == address
-    assert np.asarray(tensor).ctypes.data == address
-    assert torch.from_dlpack(tensor).data_ptr() == address
-    assert torch.asarray(tensor).data_ptr() == address
-    shared = jax.dlpack.from_dlpack(tensor)
-    assert shared.unsafe_buffer_pointer() == address
-    imported = tensorflow.experimental.dlpack.from_dlpack(tensor.__dlpack__())
+    for framework, shared in (
+        ("numpy", np.from_dlpack(tensor)),
+        ("numpy", np.asarray(tensor)),
+        ("torch", torch.from_dlpack(tensor)),
+        ("torch", torch.asarray(tensor)),
+        ("jax", jax.dlpack.from_dlpack(tensor)),
+    ):
+        assert bridges.address(framework, shared) == address
+    imported = tf.experimental.dlpack.from_dlpack(tensor.__dlpack__())
     assert np.array_equal(imported.numpy(), IMAGE)
+
+
+def test_jax_numpy_takes_a_tensor_of_any_dtype_and_narrows_none(jnp):
+    for dtype in ("float32", "uint16", "bool", "bfloat16", "float64"):
+        array = IMAGE.astype(bridges.np_dtype(dtype))
+        with bridges.x64(True):
+            for take in (jnp.asarray, jnp.array):
+                assert bridges.difference("jax", take(ab.Tensor(array)), array) is None
+            cast = jnp.asarray(ab.Tensor(array), dtype="float16")
+            assert bridges.difference("jax", cast, array.astype("float16")) is None
+    with bridges.x64(False), pytest.raises(ab.UnsupportedDtypeError, match="float64"):
+        jnp.asarray(ab.Tensor(IMAGE.astype("float64")))
 
 
 @pytest.mark.parametrize(
@@ -94,10 +100,9 @@ def test_every_layout_arrives(data):
     assert np.array_equal(again, data)
 
 
-@pytest.mark.parametrize("framework", HOST)
+@pytest.mark.parametrize("framework", bridges.HOST)
 @pytest.mark.parametrize("legacy", [False, True])
 def test_convert_takes_any_object_that_hands_out_its_memory(framework, legacy):
-    bridges.need(framework)
     array = ab.convert(Exporter(IMAGE.copy().view(Old if legacy else np.ndarray)), framework)
     assert bridges.difference(framework, array, IMAGE) is None
 
@@ -125,32 +130,22 @@ class FakeDeviceArray:
 TARGETS = ("numpy", "torch", "jax", "tensorflow", "pyclesperanto")
 
 
+@pytest.mark.parametrize("dtype", [None, "uint8"])
 @pytest.mark.parametrize("target", TARGETS)
-def test_an_explanation_downloads_nothing_and_is_what_happens(target):
-    bridges.need(target)
+def test_an_explanation_downloads_nothing_and_is_what_happens(target, dtype):
     array = FakeDeviceArray(IMAGE.copy())
-    told = ab.explain(array, target)
+    told = ab.explain(array, target, dtype=dtype)
     assert array.downloads == 0
-    assert (told.route, told.shape, told.dtype) == ("copy", (4, 6), "float32")
+    assert (told.route, told.shape, told.dtype) == ("copy", (4, 6), dtype or "float32")
     assert told.how == ("through the host" if target == "pyclesperanto" else "download")
     with pytest.raises(ab.CopyRequiredError):
         ab.convert(array, target, copy=False)
     assert array.downloads == 0
     with ab.trace() as records:
-        result = ab.convert(array, target)
+        result = ab.convert(array, target, dtype=dtype)
     assert array.downloads == 1
-    assert bridges.difference(target, result, IMAGE) is None
-    assert [(r.route, r.how, r.why) for r in records] == [(told.route, told.how, told.why)]
-
-
-@pytest.mark.parametrize("target", TARGETS)
-def test_a_downloaded_array_is_cast_once(target):
-    bridges.need(target)
-    array = FakeDeviceArray(IMAGE.copy())
-    assert ab.explain(array, target, dtype="uint8").dtype == "uint8"
-    result = ab.convert(array, target, dtype="uint8")
-    assert array.downloads == 1
-    assert bridges.difference(target, result, IMAGE.astype("uint8")) is None
+    assert bridges.difference(target, result, IMAGE.astype(dtype or "float32")) is None
+    assert dtype or [(r.route, r.how, r.why) for r in records] == [(told.route, told.how, told.why)]
 
 
 # The address is none of this process; whoever looks there ends it.
@@ -165,16 +160,6 @@ ON_DEVICE = """
 """
 
 
-def test_a_tensor_on_a_device_is_explained_without_a_look_at_its_memory():
-    code = """
-        told = ab.explain(tensor, "numpy")
-        assert (told.route, told.how, told.shape) == ("copy", "download", (4, 6))
-        del tensor  # before `managed`, whose callback frees it
-        print("explained")
-    """
-    assert bridges.survives(ON_DEVICE + code).strip().endswith("explained")
-
-
 def test_what_a_producer_raises_is_the_cause():
     class Broken(Exporter):
         def __dlpack__(self, **keywords):
@@ -186,19 +171,28 @@ def test_what_a_producer_raises_is_the_cause():
 
 
 @pytest.mark.parametrize("data", [[1, 2], 3.0, None, "text"])
-def test_what_has_no_memory_is_refused(data):
-    with pytest.raises(ab.UnsupportedArrayError):
-        ab.Tensor(data)
-    with pytest.raises(ab.UnsupportedArrayError):
-        ab.convert(data, "numpy")
-
-
-def test_strings_are_refused_before_they_can_end_the_process():
-    bridges.need("tensorflow")
-    import tensorflow
-
+def test_what_has_no_memory_is_refused(tf, data):
+    for use in (ab.Tensor, lambda data: ab.convert(data, "numpy")):
+        with pytest.raises(ab.UnsupportedArrayError):
+            use(data)
+    # It is refused before it can end the process.
     with pytest.raises(ab.MemoryConversionError):
-        ab.Tensor(tensorflow.constant(["a"]))
+        ab.Tensor(tf.constant(["a"]))
+
+
+def test_a_tensor_on_a_device_is_explained_and_not_pickled_without_a_look_at_its_memory():
+    bridges.survives(
+        ON_DEVICE
+        + """
+        told = ab.explain(tensor, "numpy")
+        assert (told.route, told.how, told.shape) == ("copy", "download", (4, 6))
+        for function in (pickle.dumps, copy.copy, copy.deepcopy):
+            advice = 'take arraybridge.convert(tensor, "numpy")'
+            call = lambda: function(tensor)
+            bridges.raises(TypeError, call, "tensor on cuda:0 cannot be pickled", advice)
+        del tensor  # before `managed`, whose callback frees it
+        """
+    )
 
 
 def test_a_tensor_reads_well():
@@ -211,10 +205,8 @@ def test_a_tensor_reads_well():
         _ = ab.Tensor(IMAGE.astype(ml_dtypes.bfloat16)).__array_interface__
 
 
-@pytest.mark.parametrize("framework", HOST)
+@pytest.mark.parametrize("framework", bridges.HOST)
 def test_as_function_takes_and_gives_a_frameworks_arrays(framework):
-    bridges.need(framework)
-
     def compiled(image, factor, *, parts):
         assert isinstance(image, ab.Tensor)
         array = np.from_dlpack(image) * factor
@@ -228,10 +220,7 @@ def test_as_function_takes_and_gives_a_frameworks_arrays(framework):
     assert parts == "x"
 
 
-def test_as_function_writes_into_the_callers_memory():
-    bridges.need("torch")
-    import torch
-
+def test_as_function_writes_into_the_callers_memory(torch):
     def compiled(out):
         np.from_dlpack(out)[:] = 7
 
@@ -257,45 +246,15 @@ def test_numpy_sees_a_tensor_of_any_dtype(dtype):
     assert copied.dtype == array.dtype and copied.ctypes.data != array.ctypes.data
 
 
-@pytest.mark.parametrize("dtype", ("float32", "uint16", "bool", "bfloat16", "float64"))
-def test_jax_numpy_takes_a_tensor_of_any_dtype(dtype):
-    bridges.need("jax")
-    import jax.numpy as jnp
-
-    array = IMAGE.astype(getattr(ml_dtypes, dtype, dtype))
-    with bridges.x64(True):
-        for take in (jnp.asarray, jnp.array):
-            assert bridges.difference("jax", take(ab.Tensor(array)), array) is None
-        cast = jnp.asarray(ab.Tensor(array), dtype="float16")
-        assert bridges.difference("jax", cast, array.astype("float16")) is None
-
-
-def test_a_narrowed_tensor_in_jax_numpy_is_announced():
-    bridges.need("jax")
-    import jax.numpy as jnp
-
-    with bridges.x64(False), pytest.raises(ab.UnsupportedDtypeError, match="float64"):
-        jnp.asarray(ab.Tensor(IMAGE.astype("float64")))
-
-
-def test_a_gradient_that_ends_in_a_tensor_is_warned_about():
-    bridges.need("torch")
-    code = """
-import sys, warnings
-import torch, arraybridge as ab
-x = torch.ones(2, requires_grad=True)
-make = ab.Tensor if sys.argv[1] == "new" else ab.Tensor.from_dlpack
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    make(x.detach())
-    assert not caught
-    assert make(x).shape == (2,)
-    make(x)
-print([w.category.__name__ for w in caught])
-"""
-    for way in ("new", "from_dlpack"):
-        given = bridges.python(code, way).stdout.strip()
-        assert given == str(["GradientDetachedWarning"] * 2)
+def test_a_gradient_that_ends_in_a_tensor_is_warned_about(torch):
+    x = torch.ones(2, requires_grad=True)
+    for make in (ab.Tensor, ab.Tensor.from_dlpack):
+        with warnings.catch_warnings(record=True, action="always") as caught:
+            make(x.detach())
+            assert not caught
+            assert make(x).shape == (2,)
+            make(x)
+        assert [w.category for w in caught] == [ab.GradientDetachedWarning] * 2
 
 
 @pytest.mark.parametrize("dtype", (*bridges.STANDARD, "bfloat16", "float8_e5m2"))
@@ -335,13 +294,59 @@ def test_a_tensor_goes_to_another_process_and_back():
         assert pool.map(_total, [ab.Tensor(IMAGE)]) == [IMAGE.sum()]
 
 
-def test_a_tensor_on_a_device_is_not_pickled_and_the_error_says_what_to_do():
-    code = """
-        for function in (pickle.dumps, copy.copy, copy.deepcopy):
-            advice = 'take arraybridge.convert(tensor, "numpy")'
-            call = lambda: function(tensor)
-            bridges.raises(TypeError, call, "tensor on cuda:0 cannot be pickled", advice)
-        del tensor
-        print("refused")
-    """
-    assert bridges.survives(ON_DEVICE + code).strip().endswith("refused")
+# Tensor as a producer of DLPack: what it is asked for, and how long its memory lives.
+
+
+def test_only_keywords_are_taken():
+    with pytest.raises(TypeError):
+        ab.Tensor(IMAGE.copy()).__dlpack__(None)
+
+
+def test_read_only_memory_says_so_or_is_refused():
+    tensor = ab.Tensor(bridges.frozen(IMAGE))
+    assert not np.from_dlpack(tensor).flags.writeable
+    assert not np.asarray(tensor).flags.writeable
+    with pytest.raises(BufferError, match="read-only"):
+        tensor.__dlpack__()
+    assert capsule_name(tensor.__dlpack__(copy=True)) == "dltensor"
+    assert np.from_dlpack(ab.Tensor(IMAGE.copy())).flags.writeable
+
+
+def test_immutable_arrays_stay_read_only():
+    for framework in ("jax", "tensorflow"):
+        bridges.need(framework)
+        assert not np.from_dlpack(ab.Tensor(bridges.make(framework, IMAGE))).flags.writeable
+
+
+def test_memory_lives_until_the_last_consumer_is_gone(torch):
+    gone = []
+    base = IMAGE.copy().view(Owner)
+    weakref.finalize(base, gone.append, True)
+    tensor = ab.Tensor(base)
+    consumers = [torch.from_dlpack(tensor), np.from_dlpack(tensor), np.asarray(tensor)]
+    unused = [tensor.__dlpack__(), tensor.__dlpack__(max_version=(1, 0))]
+    del base, tensor
+    settle()
+    assert not gone
+    del unused
+    while consumers:
+        settle()
+        assert not gone
+        assert np.array_equal(np.asarray(consumers.pop()), IMAGE)
+    settle()
+    assert gone == [True]
+
+
+def test_a_thousand_tensors_leave_nothing():
+    base = IMAGE.copy().view(Owner)
+    gone = []
+    weakref.finalize(base, gone.append, True)
+    for _ in range(1000):
+        tensor = ab.Tensor(base)
+        np.from_dlpack(tensor)
+        tensor.__dlpack__()
+        tensor.__dlpack__(max_version=(1, 0), copy=True)
+        ab.Tensor(tensor)
+    del base, tensor
+    settle()
+    assert gone == [True]

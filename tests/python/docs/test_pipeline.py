@@ -41,14 +41,12 @@ def test_a_real_16_bit_stack_keeps_its_dtype_through_three_frameworks():
 
 def test_a_wrong_result_ends_the_pipeline_with_status_1():
     need_images()
-    done = run(
-        f"""
+    done = run(f"""
 import sys
 sys.path.insert(0, {str(SCRIPT.parent)!r})
 sys.argv = ["pipeline", "--images", {str(IMAGES)!r}]
 import arraybridge, pipeline
 pipeline.blur = arraybridge.torch(lambda stack: stack.double() + 1)
 sys.exit(pipeline.main())
-"""
-    )
+""")
     assert done.returncode == 1 and "DIFFERENT: blur" in done.stdout, done.stdout + done.stderr

@@ -10,14 +10,14 @@ import weakref
 
 import arraybridge as ab
 import bridges
+import numpy as np
 import pytest
 from arraybridge.oom_recovery import is_oom_error
-from exhausted import HOSTED, Failing, exhaust, image, notes
+from exhausted import Failing, exhaust, image, notes
 
 
-@pytest.mark.parametrize("name", HOSTED)
+@pytest.mark.parametrize("name", bridges.HOST)
 def test_memory_that_ran_out_once_is_cleared_and_the_call_made_again(name):
-    bridges.need(name)
     failing = Failing(name, 1)
     f = getattr(ab, name)(output_type="numpy")(failing)
     with ab.trace() as records:
@@ -26,8 +26,7 @@ def test_memory_that_ran_out_once_is_cleared_and_the_call_made_again(name):
     assert [(r.route, r.how) for r in records if r.route == "retry"] == [("retry", "clear")]
 
 
-def test_memory_that_another_process_gives_back_late_is_there_for_the_second_clear():
-    bridges.need("torch")
+def test_memory_that_another_process_gives_back_late_is_there_for_the_second_clear(torch):
     failing = Failing("torch", 2)
     f = ab.torch(output_type="numpy", split_axis=0)(failing)
     with ab.trace() as records:
@@ -76,9 +75,8 @@ def test_a_second_clear_is_for_memory_that_ran_out_again():
         assert len(calls) == count and "second clear" not in notes(caught)
 
 
-@pytest.mark.parametrize("name", HOSTED)
+@pytest.mark.parametrize("name", bridges.HOST)
 def test_the_first_exception_is_raised_with_notes_on_what_was_tried(name):
-    bridges.need(name)
     failing = Failing(name, 99)
     f = getattr(ab, name)(failing)
     with pytest.raises(Exception) as plain:
@@ -118,7 +116,7 @@ def test_garbage_is_collected_once_for_each_rung(monkeypatch):
 
 
 def test_the_host_function_takes_over_with_a_warning():
-    for name in HOSTED:
+    for name in bridges.HOST:
         bridges.need(name)
         f = getattr(ab, name)(host=lambda image: image + 7, output_type="numpy", on_oom="host")(
             Failing(name, 99)
@@ -126,16 +124,32 @@ def test_the_host_function_takes_over_with_a_warning():
         with ab.trace() as records, pytest.warns(ab.OomFallbackWarning, match="host"):
             assert (f(image()) == image() + 7).all()
         assert "host" in [r.how for r in records if r.route == "retry"]
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", ab.OomFallbackWarning)
-            with pytest.raises(ab.OomFallbackWarning) as caught:
-                f(image())
+        strict = warnings.catch_warnings(action="error", category=ab.OomFallbackWarning)
+        with strict, pytest.raises(ab.OomFallbackWarning) as caught:
+            f(image())
         assert is_oom_error(caught.value.__cause__)
 
 
-def test_a_rung_that_fails_for_another_reason_adds_a_note_and_raises_nothing():
-    bridges.need("torch")
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"split_axis": 0}, r"; split: ValueError: \d rows are too few"),
+        ({"split_axis": 4}, "; split: skipped: the first array has no axis 4"),
+        ({}, r"[^;]*\)$"),
+    ],
+)
+def test_a_call_on_the_host_says_why_it_was_not_made_in_parts(torch, options, why):
+    @ab.torch(host=lambda image: image + 7, output_type="numpy", **options)
+    def f(image):
+        if len(image) == 16:
+            exhaust("torch")
+        raise ValueError(f"{len(image)} rows are too few")
 
+    with pytest.warns(ab.OomFallbackWarning, match=why):
+        assert (f(image(16)) == image(16) + 7).all()
+
+
+def test_a_rung_that_fails_for_another_reason_adds_a_note_and_raises_nothing(torch):
     def host(image):
         raise KeyError("the weights are elsewhere")
 
@@ -144,8 +158,7 @@ def test_a_rung_that_fails_for_another_reason_adds_a_note_and_raises_nothing():
     assert "weights are elsewhere" in notes(caught)
 
 
-def test_the_ladder_can_be_turned_off_and_its_rungs_chosen():
-    bridges.need("torch")
+def test_the_ladder_can_be_turned_off_and_its_rungs_chosen(torch):
     for options, calls in (
         (dict(oom_recovery=False), 1),
         (dict(on_oom=()), 1),
@@ -158,9 +171,7 @@ def test_the_ladder_can_be_turned_off_and_its_rungs_chosen():
         assert len(failing.shapes) == calls, options
 
 
-def test_the_frames_of_the_exception_that_the_caller_handles_are_not_cleared():
-    bridges.need("torch")
-
+def test_the_frames_of_the_exception_that_the_caller_handles_are_not_cleared(torch):
     def fail():
         local = "kept"
         raise ValueError(local)
@@ -189,10 +200,7 @@ def test_the_frames_of_the_exception_that_the_caller_handles_are_not_cleared():
     assert next(running) == "alive"
 
 
-def test_a_tensor_with_a_gradient_has_no_ladder():
-    bridges.need("torch")
-    import torch
-
+def test_a_tensor_with_a_gradient_has_no_ladder(torch):
     failing = Failing("torch", 99)
     with pytest.raises(RuntimeError, match="allocate memory") as caught:
         ab.torch(failing)(torch.zeros(3, requires_grad=True))
@@ -201,10 +209,7 @@ def test_a_tensor_with_a_gradient_has_no_ladder():
 
 
 @pytest.mark.parametrize("bit", ("conjugate", "negative"))
-def test_a_tensor_with_a_bit_is_tried_again(bit):
-    bridges.need("torch")
-    import torch
-
+def test_a_tensor_with_a_bit_is_tried_again(torch, bit):
     complex_ones = torch.ones(8, dtype=torch.complex64) * (1 + 1j)
     lead = complex_ones.conj() if bit == "conjugate" else complex_ones.conj().imag
     assert lead.is_conj() or lead.is_neg()
@@ -213,11 +218,8 @@ def test_a_tensor_with_a_bit_is_tried_again(bit):
     assert len(failing.shapes) > 1 and torch.equal(result, lead * 2)
 
 
-def test_the_arrays_of_a_failed_attempt_are_released_before_the_next():
-    bridges.need("torch")
+def test_the_arrays_of_a_failed_attempt_are_released_before_the_next(torch):
     import gc
-
-    import torch
 
     alive = []
     gc.disable()
@@ -240,8 +242,7 @@ def test_the_arrays_of_a_failed_attempt_are_released_before_the_next():
     assert alive == [0, 0]
 
 
-def test_functions_are_retried_as_the_original_package_does():
-    bridges.need("torch", "numpy")
+def test_functions_are_retried_as_the_original_package_does(torch):
     from arraybridge.oom_recovery import execute_with_oom_recovery
 
     calls = []
@@ -262,10 +263,7 @@ def test_functions_are_retried_as_the_original_package_does():
 
 
 @pytest.mark.skipif("jax" not in bridges.INSTALLED, reason="JAX is not installed")
-def test_what_jax_raises_late_is_seen_if_the_result_becomes_a_numpy_array():
-    import jax
-    import jax.numpy as jnp
-
+def test_what_jax_raises_late_is_seen_if_the_result_becomes_a_numpy_array(jax, jnp):
     exhausting = jax.jit(lambda x: (x[:, None] * x[None, :]).sort()[0])
     calls = []
 
@@ -279,10 +277,19 @@ def test_what_jax_raises_late_is_seen_if_the_result_becomes_a_numpy_array():
     assert function(jnp.arange(3.0)).tolist() == [1, 2, 3] and len(calls) == 2
 
 
-@pytest.mark.parametrize("name", HOSTED)
+def test_a_call_with_an_array_that_has_next_is_made_again():
+    class Stepping(np.ndarray):
+        def __next__(self):
+            raise StopIteration
+
+    failing = Failing("numpy", 1)
+    stepping = image().view(Stepping)
+    assert np.array_equal(ab.numpy(failing)(stepping), image() * 2) and len(failing.shapes) == 2
+
+
+@pytest.mark.parametrize("name", bridges.HOST)
 @pytest.mark.parametrize("by_name", (False, True))
 def test_a_call_with_an_iterator_is_not_made_again(name, by_name):
-    bridges.need(name)
     seen = []
 
     @getattr(ab, name)

@@ -5,15 +5,12 @@ import ctypes
 import weakref
 
 import arraybridge as ab
-import bridges
 import numpy as np
 import pytest
 from exhausted import Failing, exhaust, image, notes
 
 
-def test_an_interrupt_on_a_rung_is_raised():
-    bridges.need("torch")
-
+def test_an_interrupt_on_a_rung_is_raised(torch):
     def host(image):
         raise KeyboardInterrupt
 
@@ -46,9 +43,7 @@ def test_an_interrupt_while_a_failed_attempt_is_cleared_away_ends_the_ladder():
     assert len(shapes) == 1
 
 
-def test_an_interrupt_ends_a_split_call_before_the_next_part_is_converted():
-    bridges.need("torch")
-
+def test_an_interrupt_ends_a_split_call_before_the_next_part_is_converted(torch):
     @ab.torch(split_axis=0, on_oom="split")
     def f(image):
         if len(image) == 8:
@@ -61,10 +56,7 @@ def test_an_interrupt_ends_a_split_call_before_the_next_part_is_converted():
     assert [record.shape[0] for record in records] == [8, 3]
 
 
-def test_a_part_that_was_written_to_ends_the_ladder():
-    bridges.need("torch")
-    import torch
-
+def test_a_part_that_was_written_to_ends_the_ladder(torch):
     @ab.torch(split_axis=0, on_oom=("split", "clear", "host"), host=lambda image: image)
     def f(image):
         calls.append(tuple(image.shape))
@@ -81,15 +73,13 @@ def test_a_part_that_was_written_to_ends_the_ladder():
         assert calls == [(3,), (1,), (2,), (1,)]
 
 
-def test_an_argument_that_was_written_to_ends_the_ladder_of_every_kind_of_function():
-    bridges.need("torch")
-    import torch
-
-    @ab.torch
-    def function(image):
+def test_an_argument_that_was_written_to_ends_the_ladder_of_every_kind_of_function(torch):
+    def writes(image):
         calls.append(image)
         image += 1
         return exhaust("torch")
+
+    function = ab.torch(writes)
 
     @ab.torch
     async def coroutine(image):
@@ -100,15 +90,11 @@ def test_an_argument_that_was_written_to_ends_the_ladder_of_every_kind_of_functi
 
     @ab.torch
     def generator(image):
-        calls.append(image)
-        image += 1
-        yield exhaust("torch")
+        yield writes(image)
 
     @ab.torch
     async def async_generator(image):
-        calls.append(image)
-        image += 1
-        yield exhaust("torch")
+        yield writes(image)
 
     @ab.torch
     async def late(image):
@@ -133,10 +119,7 @@ def test_an_argument_that_was_written_to_ends_the_ladder_of_every_kind_of_functi
             assert len(calls) == most and float(x[0]) == 1 and "written" in notes(caught), f
 
 
-def test_what_was_copied_for_the_call_may_be_written_to():
-    bridges.need("torch")
-    import torch
-
+def test_what_was_copied_for_the_call_may_be_written_to(torch):
     calls = []
 
     @ab.torch(copy=True)

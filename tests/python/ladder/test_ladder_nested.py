@@ -1,7 +1,6 @@
 """Declared functions that call each other: each has its ladder, and attempts do not multiply."""
 
 import arraybridge as ab
-import bridges
 import pytest
 from exhausted import exhaust, image
 
@@ -56,8 +55,7 @@ def test_a_function_that_failed_on_its_ladder_has_it_again_in_the_next_call():
         assert (outer(image()) == image()).all()
 
 
-def test_a_retry_does_not_climb_in_calls_of_the_same_function():
-    bridges.need("torch")
+def test_a_retry_does_not_climb_in_calls_of_the_same_function(torch):
     calls = []
 
     @ab.torch
@@ -100,10 +98,7 @@ def test_the_number_of_attempts_grows_with_the_square_of_the_depth(count, attemp
     """`count` functions call each other in turn. At most two of the eight calls are retries."""
     made = {}
 
-    def declared(depth, work):
-        return made.setdefault(depth % count, declare(work))
-
-    assert leaves(7, declared) == attempts
+    assert leaves(7, lambda depth, work: made.setdefault(depth % count, declare(work))) == attempts
 
 
 def test_the_number_of_attempts_is_limited_for_functions_that_are_declared_in_each_call():

@@ -9,12 +9,11 @@ import arraybridge as ab
 import bridges
 import numpy as np
 import pytest
-from exhausted import HOSTED, Failing, exhaust, image, notes
+from exhausted import Failing, exhaust, image, notes
 
 
-@pytest.mark.parametrize("name", HOSTED)
+@pytest.mark.parametrize("name", bridges.HOST)
 def test_a_lead_is_cut_into_uneven_parts_until_they_fit(name):
-    bridges.need(name)
     failing = Failing(name, 0, largest=2)
     f = getattr(ab, name)(split_axis=0, output_type="numpy")(failing)
     assert (f(image(8)) == image(8) * 2).all()
@@ -44,8 +43,7 @@ def test_a_size_that_fitted_is_kept_for_the_rest_of_the_call_and_for_the_next_ca
 
 
 @pytest.mark.parametrize(
-    ("rows", "lengths"),
-    [(64, [64, 3, 1, *[4] * 15]), (16, [16, 3, 1, *[4] * 3]), (4, [4, 1, 3])],
+    ("rows", "lengths"), [(64, [64, 3, 1, *[4] * 15]), (16, [16, 3, 1, *[4] * 3]), (4, [4, 1, 3])]
 )
 def test_a_large_lead_has_small_parts_at_first(rows, lengths):
     """They are a 16th of the lead, but not of fewer than 8 Mi elements, which is four rows here."""
@@ -80,8 +78,7 @@ def test_a_negative_split_axis_counts_from_the_last(axis):
     assert "no axis -3" in notes(caught)
 
 
-def test_what_is_sliced_is_split_with_the_lead_and_tuples_are_joined():
-    bridges.need("torch")
+def test_what_is_sliced_is_split_with_the_lead_and_tuples_are_joined(torch):
     join = ("concatenate", lambda labels: labels[0])
 
     @ab.torch(split_axis=1, sliced="mask", output_type="input", join=join)
@@ -110,19 +107,14 @@ def split_of(result, options, rows=8, largest=5):
 @pytest.mark.parametrize(
     "result",
     [
-        lambda image: 1.0,
-        lambda image: None,
-        lambda image: "label",
-        lambda image: {"image": image},
-        lambda image: image.sum(),
-        lambda image: image.mean(0),
+        lambda image: 1.0, lambda image: None, lambda image: "label",
+        lambda image: {"image": image}, lambda image: image.sum(), lambda image: image.mean(0),
         lambda image: image.mean(0, keepdims=True),
         lambda image: np.zeros(3),  # as long as one of the parts
-        lambda image: image[::2],
-        lambda image: (image, len(image) * 0),
+        lambda image: image[::2], lambda image: (image, len(image) * 0),
         lambda image: image @ image.T,
     ],
-)
+)  # fmt: skip
 def test_a_result_that_does_not_follow_its_part_ends_the_split(result):
     with pytest.raises(MemoryError) as caught:
         split_of(result, {})
@@ -136,11 +128,8 @@ def test_the_note_says_how_a_join_is_declared():
 
 
 def test_single_slices_are_joined_only_as_declared():
-    def keep(image):
-        return image.mean(0, keepdims=True)
-
     with pytest.raises(MemoryError) as caught:
-        split_of(keep, {}, largest=1)
+        split_of(lambda image: image.mean(0, keepdims=True), {}, largest=1)
     assert "all parts have the length 1" in notes(caught)
     joined = split_of(lambda image: image * 2, dict(join="concatenate"), largest=1)
     assert (joined == image() * 2).all()
@@ -207,8 +196,7 @@ def with_warnings(function, options, largest, action="always"):
         return exhaust("numpy") if len(image) > largest else function(image)
 
     images = np.arange(16 * 6 * 5, dtype="uint8").reshape(16, 6, 5)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter(action)
+    with warnings.catch_warnings(record=True, action=action) as caught:
         result = f(images)
     return result, sorted(str(warning.message) for warning in caught)
 
@@ -282,8 +270,7 @@ def test_a_warning_about_the_parts_that_a_filter_makes_an_exception_is_raised():
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="no peak of a part of a run")
 def test_the_results_of_parts_are_kept_in_the_dtype_of_the_result():
-    peak = bridges.peak_of(
-        """
+    peak = bridges.peak_of("""
         def call(image):
             if len(image) > 64:
                 raise MemoryError
@@ -292,15 +279,13 @@ def test_the_results_of_parts_are_kept_in_the_dtype_of_the_result():
         image = np.full((4096, 4096), 100, "uint8")
         call = ab.numpy(call, scaling="clamp", split_axis=0, on_oom="split")
         call(image[:100])
-        """
-    )
+        """)
     assert peak < 1.5
 
 
 @pytest.mark.parametrize("axis", [0, 1])
-@pytest.mark.parametrize("name", HOSTED)
+@pytest.mark.parametrize("name", bridges.HOST)
 def test_a_part_unlike_those_before_is_joined_with_them(name, axis):
-    bridges.need(name)
     lead = np.arange(48, dtype="int16").reshape(8, 6)
     calls = []
 
@@ -339,10 +324,8 @@ def test_no_part_is_taken_in_twice():
     assert len(calls) == 1
 
 
-@pytest.mark.parametrize("name", HOSTED)
+@pytest.mark.parametrize("name", bridges.HOST)
 def test_every_framework_joins_the_largest_and_the_sum(name):
-    bridges.need(name)
-
     def f(image):
         if image.shape[0] > 5:
             exhaust(name)
@@ -370,19 +353,14 @@ def test_nan_is_the_largest_and_the_smallest_number(join):
         ("sum", lambda image: "label", "arrays or numbers"),
         ("concatenate", lambda image: 1, "needs arrays"),
         ("sum", lambda image: image, "does not fit the shape"),
-        (
-            ("sum", "sum"),
-            lambda image: (1, 2, 3),
-            "join is for 2 results, and the function returned 3",
-        ),
+        (("sum", "sum"), lambda image: (1, 2, 3),
+         "join is for 2 results, and the function returned 3"),
         (("sum",), lambda image: 1, "join is a tuple, and the function returned int"),
-        (
-            ("sum", "sum"),
-            lambda image, calls=[]: calls.append(1) or [(1, 2), [1, 2]][len(calls) % 2],
-            "different structures",
-        ),
+        (("sum", "sum"),
+         lambda image, calls=[]: calls.append(1) or [(1, 2), [1, 2]][len(calls) % 2],
+         "different structures"),
     ],
-)
+)  # fmt: skip
 def test_a_join_that_does_not_fit_the_results_ends_the_split(join, result, text):
     with pytest.raises(MemoryError) as caught:
         split_of(result, dict(join=join))

@@ -6,7 +6,6 @@ import gc
 import weakref
 
 import arraybridge as ab
-import bridges
 import numpy as np
 import pytest
 from exhausted import Failing, exhaust, image, lengths_of, notes
@@ -92,10 +91,7 @@ def test_an_interrupt_in_the_parts_that_a_call_begins_with_is_raised():
     assert max(lengths_of(failing)) < 32
 
 
-def test_the_whole_is_not_called_after_a_part_was_written_to():
-    bridges.need("torch")
-    import torch
-
+def test_the_whole_is_not_called_after_a_part_was_written_to(torch):
     lengths = []
 
     @ab.torch(split_axis=0, on_oom="split", dtype_conversion="native")
@@ -163,27 +159,14 @@ PLAIN = Plain()
     ("before", "later"),
     [
         (-1, -2),  # their hashes are equal
-        (1, True),
-        (1.0, 1),
-        (1, Level.LOW),
-        (None, False),
-        ("total", "centre"),
-        (PLAIN, Plain()),
-        ((1, 2), (1, 3)),
-        ((1, 2), [1, 2]),
-        ([1], [1, 1]),
-        ({"a": 1}, {"b": 1}),
-        ({"a": 1}, {"a": 2}),
-        (Settings(1.0), Settings(2.0)),
-        (None, np.ones(3)),
-        (np.ones(3), np.ones(4)),
-        (np.ones(3), np.ones((3, 1))),
-        (np.ones(3), np.ones(3, "int32")),
-        ([np.ones(3)], [np.ones(4)]),
-        ([np.ones(3), 1], [1, np.ones(3)]),
+        (1, True), (1.0, 1), (1, Level.LOW), (None, False), ("total", "centre"), (PLAIN, Plain()),
+        ((1, 2), (1, 3)), ((1, 2), [1, 2]), ([1], [1, 1]), ({"a": 1}, {"b": 1}),
+        ({"a": 1}, {"a": 2}), (Settings(1.0), Settings(2.0)), (None, np.ones(3)),
+        (np.ones(3), np.ones(4)), (np.ones(3), np.ones((3, 1))), (np.ones(3), np.ones(3, "int32")),
+        ([np.ones(3)], [np.ones(4)]), ([np.ones(3), 1], [1, np.ones(3)]),
         (bytearray(b"a"), bytearray(b"a")),  # it may have changed
     ],
-)
+)  # fmt: skip
 def test_calls_with_other_arguments_are_not_alike(before, later):
     for key in ((), ("key",)):
         one, other = (((), {key[0]: x}) if key else ((x,), {}) for x in (before, later))
@@ -200,20 +183,12 @@ def test_calls_are_not_alike_if_an_argument_has_another_name_or_the_lead_another
 @pytest.mark.parametrize(
     "value",
     [
-        lambda: None,
-        lambda: 1000,
-        lambda: 0.5,
-        lambda: "".join(("tot", "al")),
-        lambda: Level.LOW,
-        lambda: PLAIN,
-        lambda: len,
-        lambda: np.dtype("float32"),
-        lambda: [1, (2.5, "a"), {"b": None}],
-        lambda: Settings(2.0),
-        lambda: np.ones(3),
+        lambda: None, lambda: 1000, lambda: 0.5, lambda: "".join(("tot", "al")), lambda: Level.LOW,
+        lambda: PLAIN, lambda: len, lambda: np.dtype("float32"),
+        lambda: [1, (2.5, "a"), {"b": None}], lambda: Settings(2.0), lambda: np.ones(3),
         lambda: [np.ones(3), 1],
     ],
-)
+)  # fmt: skip
 def test_calls_with_equal_arguments_are_alike(value):
     assert begins_with_parts(((value(),), {}), ((value(),), {}))
     assert begins_with_parts(((), {"key": value()}), ((), {"key": value()}))
@@ -245,11 +220,7 @@ def test_a_list_that_contains_itself_is_like_no_other():
 
 
 @pytest.mark.parametrize(
-    "calls",
-    [
-        [((5, 8, 8), {}), ((5, 8, 8), {"total": True})],
-        [((5, 8, 8), {}), ((2, 64, 64), {})],
-    ],
+    "calls", [[((5, 8, 8), {}), ((5, 8, 8), {"total": True})], [((5, 8, 8), {}), ((2, 64, 64), {})]]
 )
 def test_a_call_gives_what_it_gives_on_a_function_that_was_not_split(calls):
     def declare():

@@ -4,13 +4,11 @@ import asyncio
 import weakref
 
 import arraybridge as ab
-import bridges
 import pytest
 from exhausted import exhaust, image, notes
 
 
-def test_a_coroutine_is_restarted():
-    bridges.need("torch")
+def test_a_coroutine_is_restarted(torch):
     calls = []
 
     @ab.torch(output_type="input")
@@ -35,8 +33,7 @@ def test_a_coroutine_is_restarted():
     assert len(calls) == 3 and "tried second clear" in notes(caught)
 
 
-def test_a_later_failure_of_a_coroutine_keeps_no_arrays_during_the_retry():
-    bridges.need("torch")
+def test_a_later_failure_of_a_coroutine_keeps_no_arrays_during_the_retry(torch):
     arrays, alive = [], []
 
     @ab.torch(on_oom=["clear", "clear"])
@@ -55,8 +52,7 @@ def test_a_later_failure_of_a_coroutine_keeps_no_arrays_during_the_retry():
     assert alive == [[], [False], [False, False]]
 
 
-def test_a_generator_is_restarted_only_before_its_first_result():
-    bridges.need("torch")
+def test_a_generator_is_restarted_only_before_its_first_result(torch):
     calls = []
 
     @ab.torch(output_type="input")
@@ -78,10 +74,7 @@ def test_a_generator_is_restarted_only_before_its_first_result():
     assert len(calls) == 1
 
 
-def test_what_a_generator_is_sent_goes_to_the_host_after_a_retry_there():
-    bridges.need("pyclesperanto", "torch")
-    import torch
-
+def test_what_a_generator_is_sent_goes_to_the_host_after_a_retry_there(torch, cle):
     def on_host():
         got = yield
         yield ab.detect_memory_type(got)
@@ -97,8 +90,7 @@ def test_what_a_generator_is_sent_goes_to_the_host_after_a_retry_there():
     assert steps.send(torch.ones(2)) == "numpy"
 
 
-def test_an_asynchronous_generator_is_restarted_only_before_its_first_result():
-    bridges.need("torch")
+def test_an_asynchronous_generator_is_restarted_only_before_its_first_result(torch):
     calls = []
 
     @ab.torch(output_type="input")

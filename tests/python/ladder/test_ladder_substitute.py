@@ -27,8 +27,7 @@ image = np.arange(6, dtype="f4").reshape(2, 3)
 
 def host(f, *args):
     fake_cupy.LOG.clear()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         result = f(*args)
     assert [w.category for w in caught] == [ab.OomFallbackWarning], caught
     return result
@@ -48,8 +47,7 @@ run = functools.partial(faked.run, before=PREFACE)
 
 
 def test_fake_cupy_a_copy_of_the_function_runs_on_the_host():
-    run(
-        """
+    run("""
         import cupy as cp
         from cupy import sqrt
 
@@ -68,13 +66,11 @@ def test_fake_cupy_a_copy_of_the_function_runs_on_the_host():
         assert {k: v for k, v in globals().items() if k in before} == before
         assert f.__wrapped__.__defaults__ == (cp.maximum,)
         assert "free_all_blocks on 0" in fake_cupy.LOG
-        """
-    )
+        """)
 
 
 def test_fake_cupy_closures_decorators_and_declared_helpers_are_followed():
-    run(
-        """
+    run("""
         import functools
         import cupy as cp
 
@@ -105,13 +101,11 @@ def test_fake_cupy_closures_decorators_and_declared_helpers_are_followed():
             def run(self, image):
                 return cp.sqrt(image)
         assert np.allclose(host(Filter().run, image), np.sqrt(image))
-        """
-    )
+        """)
 
 
 def test_fake_cupy_an_object_without_a_counterpart_ends_the_rung():
-    run(
-        """
+    run("""
         import cupy as cp
         count = 0
 
@@ -131,24 +125,20 @@ def test_fake_cupy_an_object_without_a_counterpart_ends_the_rung():
             count += 1
             return cp.sqrt(image)
         assert "global" in raises(writes, image) and count == 3
-        """
-    )
+        """)
 
 
 def test_fake_cupy_host_functions_get_numpy_arrays():
-    run(
-        """
+    run("""
         @ab.cupy(host=lambda image: image + 1, output_type="input")
         def f(image):
             return cupy.sqrt(image)
         assert np.array_equal(host(f, image), image + 1)
-        """
-    )
+        """)
 
 
 def test_fake_cupy_the_caches_are_cleared_on_the_device_of_the_call():
-    run(
-        """
+    run("""
         calls = []
         @ab.cupy(device=1, output_type="input", on_oom="clear")
         def f(image):
@@ -159,5 +149,4 @@ def test_fake_cupy_the_caches_are_cleared_on_the_device_of_the_call():
         assert np.array_equal(f(image), image)
         assert calls == [1, 1] and fake_cupy.current_device() == 0
         assert "free_all_blocks on 1" in fake_cupy.LOG
-        """
-    )
+        """)

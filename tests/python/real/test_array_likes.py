@@ -174,7 +174,8 @@ def test_to_share_is_said_of_the_callers_memory_only():
     assert ab.explain(frame, "numpy").route == "copy"
     assert ab.explain(series, "numpy").route == "share"
     assert ab.explain(pl.Series([1.5, 2.5]), "numpy").route == "share"
-    assert ab.explain(pl.DataFrame({"a": [1], "b": [2]}), "numpy").route == "copy"
+    # Columns of one dtype may lie side by side by chance.
+    assert ab.explain(pl.DataFrame({"a": [1], "b": [0.5]}), "numpy").route == "copy"
     f = ab.numpy(copy=False)(lambda x: x)
     for call in (
         lambda: ab.convert(frame, "numpy", copy=False),

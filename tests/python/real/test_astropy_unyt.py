@@ -1,5 +1,7 @@
 """Arrays with masks and units: they are kept or refused, and never lose them in silence."""
 
+import warnings
+
 import arraybridge as ab
 import numpy as np
 import pytest
@@ -73,8 +75,9 @@ def test_a_unit_is_kept_or_refused_whatever_the_dtype(torch, make, is_kept, dtyp
     assert ab.convert(length.value, "torch").sum() == 6
     # The values would be written without the unit, except to an array that has one itself.
     out = np.zeros((2, 3), dtype)
-    with pytest.raises(ab.UnsupportedArrayError, match="in the unit m .pass its value"):
-        ab.numpy(lambda x: x, tiles=(2, 2))(length, out=out)
+    for options in ({"slice_by_slice": True}, {"tiles": (2, 2)}):
+        with pytest.raises(ab.UnsupportedArrayError, match="the result: .*in the unit m .pass its"):
+            ab.numpy(lambda x: x, **options)(length, out=out)
     assert not out.any()
     out = make(out)
     assert ab.numpy(lambda x: x, tiles=(2, 2))(length, out=out) is out
@@ -84,3 +87,82 @@ def test_a_unit_is_kept_or_refused_whatever_the_dtype(torch, make, is_kept, dtyp
 def test_what_has_no_dimension_is_a_number(torch):
     for data in (ONES * u.dimensionless_unscaled, unyt.unyt_array(ONES, "dimensionless")):
         assert ab.convert(data, "torch").sum() == 6
+
+
+def quantities():
+    data = np.ones((2, 3))
+    found = {"astropy": data * u.m, "unyt": unyt.unyt_array(data, "m")}
+    try:
+        import pint
+    except ImportError:
+        return found
+    return found | {"pint": data * pint.UnitRegistry().meter}
+
+
+def unit(quantity):
+    return str(getattr(quantity, "units", getattr(quantity, "unit", None)))
+
+
+@pytest.mark.parametrize("name", ("astropy", "unyt", "pint"))
+@pytest.mark.parametrize("is_labelled", (True, False))
+@pytest.mark.parametrize("keep", (True, "strict"))
+def test_a_unit_is_kept_alone_and_in_labels(torch, name, is_labelled, keep):
+    xarray = pytest.importorskip("xarray")
+    quantity = quantities().get(name)
+    if quantity is None:
+        pytest.skip(f"without {name}")
+    numbers = getattr(quantity, "value", getattr(quantity, "magnitude", None))
+    inside = (lambda data: data.data) if is_labelled else (lambda data: data)
+    # A Variable keeps the class, which a DataArray of pandas' takes apart.
+    variable = xarray.Variable(("y", "x"), quantity)
+    data = xarray.DataArray(variable, coords={"y": [1, 2]}) if is_labelled else quantity
+    with warnings.catch_warnings(action="error"):
+        for options in ({}, {"tiles": (1, 2)}, {"slice_by_slice": True}):
+            twice = ab.torch(output_type="input", keep=keep, **options)(lambda x: x * 2)
+            result = twice(data)
+            assert type(result) is type(data) and type(inside(result)) is type(quantity)
+            assert unit(inside(result)) == unit(quantity) and bool(
+                (inside(result) == 2 * quantity).all()
+            )
+        same = ab.convert(data, "numpy", dtype="float32", keep=keep)
+        assert unit(inside(same)) == unit(quantity) and inside(same).dtype == "float32"
+        assert type(ab.convert(data, "torch", keep=False)) is torch.Tensor
+        assert bool((numbers == 1).all())
+    for declared in (
+        ab.torch(lambda x: x, output_type="input"),
+        ab.torch(lambda x: x, output_type="input", slice_by_slice=True),
+        ab.torch(lambda x: x, output_type="input", tiles=(1, 2)),
+        ab.torch(lambda x: x),
+        ab.torch(lambda x: x, output_type="input", keep=False),
+        lambda data: ab.torch(lambda x, y: x)(np.ones(3), data),
+        lambda data: ab.explain(data, "torch") if is_labelled else ab.torch(lambda x: x)([data]),
+    ):
+        with pytest.raises(ab.UnsupportedArrayError, match="in the unit m"):
+            declared(data)
+    if not is_labelled:
+        with pytest.warns(ab.MetadataDroppedWarning, match="has no unit"):
+            assert type(ab.convert(data, "torch")) is torch.Tensor
+
+
+def test_steps_of_an_array_with_a_unit_are_refused(torch):
+    def steps(x):
+        yield x
+
+    for quantity in quantities().values():
+        with pytest.raises(ab.UnsupportedArrayError, match="gives arrays alone"):
+            ab.torch(steps, output_type="input", keep=True)(quantity)
+
+
+def test_a_scalar_with_a_unit_reaches_the_function_as_an_array(torch):
+    half = ab.torch(lambda x: x.clone() / 2, output_type="input", keep=True)
+    assert half(u.Quantity(np.float32(3), "m")) == u.Quantity(1.5, "m")
+
+
+def test_masked_tiles_are_refused_by_name_wherever_they_come():
+    stored = pytest.importorskip("zarr").create_array({}, shape=(4, 4), chunks=(2, 2), dtype="u2")
+    data = np.ma.masked_equal(np.arange(16, dtype="float32").reshape(4, 4), 15)
+    declared = ab.numpy(lambda x: x * 2, tiles=(2, 2))
+    with pytest.raises(ab.UnsupportedArrayError, match="is masked .call filled"):
+        declared(data)
+    declared(np.ma.masked_array(data.data, mask=False), out=stored)
+    assert np.array_equal(stored[:], data.data * 2)

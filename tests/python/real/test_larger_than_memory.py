@@ -53,7 +53,15 @@ def test_tiles_follow_the_shards_of_a_zarr_array(stores, workers):
         shards, 1
     )
     assert read.threads == out.threads == {threading.get_ident()}
-    assert max((y.stop - y.start, x.stop - x.start) for y, x in read.read) == (80, 144)
+    # Every chunk is decoded once, and no more of them at a time than a tile has.
+    decoded = [
+        (y, x)
+        for rows, columns in read.read
+        for y in range(rows.start, rows.stop, 32)
+        for x in range(columns.start, columns.stop, 32)
+    ]
+    assert sorted(decoded) == [(y, x) for y in range(0, 300, 32) for x in range(0, 410, 32)]
+    assert max((y.stop - y.start, x.stop - x.start) for y, x in read.read) == (96, 160)
 
 
 @pytest.mark.parametrize("framework", ("numpy", "torch", "jax", "tensorflow"))
@@ -390,8 +398,8 @@ def test_chunks_are_not_those_of_a_slice(stores):
         ab.numpy(lambda part: part, tiles="chunks", slice_by_slice=True)(stack)
 
 
-@pytest.mark.parametrize("mode", ["reflect", "edge"])
-def test_padding_keeps_the_gradient_and_the_trace(torch, jax, mode):
+@pytest.mark.parametrize("mode", ["reflect", "edge", "constant"])
+def test_padding_keeps_the_gradient_and_the_trace(torch, jax, tf, mode):
     x = torch.arange(50.0).reshape(5, 10).requires_grad_()
     declared = ab.torch(lambda part: part * 2, tiles=(4, 4), pad=mode)
     declared(x).sum().backward()
@@ -399,6 +407,19 @@ def test_padding_keeps_the_gradient_and_the_trace(torch, jax, mode):
     traced = jax.jit(ab.jax(lambda part: part * 2, tiles=(4, 4), pad=mode))
     image = np.arange(50, dtype="float32").reshape(5, 10)
     assert np.array_equal(traced(jax.numpy.asarray(image)), image * 2)
+    declared = ab.tensorflow(lambda part: part * 2, tiles=(4, 4), pad=mode)
+    variable = tf.Variable(image)
+    with tf.GradientTape() as tape:
+        total = tf.reduce_sum(tf.function(declared)(variable.read_value()))
+    assert (tape.gradient(total, variable).numpy() == 2).all()
+
+
+@pytest.mark.parametrize("mode", ["reflect", "edge", "constant"])
+def test_padding_keeps_the_mask(mode):
+    image = np.ma.masked_equal(np.arange(50, dtype="float32").reshape(5, 10), 7)
+    declared = ab.numpy(lambda part: part.filled(-1), tiles=(4, 4), halo=1, pad=mode)
+    assert np.array_equal(declared(image), image.filled(-1))
+    assert declared(image[:, :0]).shape == (5, 0)
 
 
 @pytest.fixture

@@ -69,12 +69,9 @@ def test_a_result_with_a_mask_is_named_where_it_is_put_together():
 
 @pytest.mark.parametrize("autograph", (True, False))
 def test_an_error_is_the_context_of_that_of_autograph(tf, autograph):
-    def shown(x):
-        return ab.torch(register)(x, x)
-
     text = r"register\(\): argument 'image': cannot convert"
     with pytest.raises(Exception, match=text) as raised:
-        tf.function(shown, autograph=autograph)(tf.ones(3))
+        tf.function(lambda x: ab.torch(register)(x, x), autograph=autograph)(tf.ones(3))
     error = raised.value.__context__ if autograph else raised.value
     assert type(error) is ab.UnsupportedArrayError
 
@@ -89,8 +86,35 @@ def generator(x):
 
 @pytest.mark.parametrize("function", (coroutine, generator))
 def test_what_is_about_a_returned_result_is_refused_elsewhere(function):
-    for options in ({"tiles": (2, 2)}, {"writes": "x"}, {"differentiable": True}):
+    for options in ({"tiles": (2, 2)}, {"differentiable": True}):
         with pytest.raises((TypeError, ValueError), match="functions that return"):
             ab.torch(**options)(function)
     with pytest.raises(TypeError, match="slice_by_slice is for functions that return"):
         ab.torch(slice_by_slice=True)(function)(IMAGE)
+
+
+NOTE = 'PyTorch has this operation for other dtypes; declare input_dtype="float32"'
+
+
+@pytest.mark.parametrize("retries", [True, False])
+@pytest.mark.parametrize("operation", [
+    lambda x: x + 1, lambda x: x > 1, lambda x: x.abs(), lambda x: x.mean(), lambda x: x.std(),
+    lambda x: x.quantile(0.5), lambda x: x + x.int(),
+])  # fmt: skip
+def test_an_error_about_a_dtype_that_an_operation_lacks_names_the_way_out(
+    torch, operation, retries
+):
+    image = np.ones((4, 4), "uint16")
+    declared = ab.torch(operation, oom_recovery=retries)
+    for given in (image, torch.from_numpy(image)):
+        with pytest.raises(RuntimeError) as caught:
+            declared(given)
+        assert NOTE in caught.value.__notes__[0] and len(caught.value.__notes__) == 1
+    with pytest.raises(RuntimeError, match="of its own") as caught:
+        ab.torch(lambda x: fail(RuntimeError("of its own")))(image)
+    assert not hasattr(caught.value, "__notes__")
+    assert ab.torch(operation, input_dtype="float32", output_type="numpy")(image) is not None
+
+
+def fail(error):
+    raise error

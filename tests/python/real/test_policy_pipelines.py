@@ -47,8 +47,10 @@ def test_a_declared_concatenation_takes_results_of_any_length(function):
     stops = np.cumsum(lengths)
     parts = [function(image[stop - n : stop]) for n, stop in zip(lengths, stops, strict=True)]
     wanted = np.concatenate(parts)
-    np.testing.assert_array_equal(found, np.rint(wanted).astype("uint8"))
-    assert found.dtype == "uint8"
+    # Only what is as long as the image is one, however many parts it came in.
+    wanted = np.rint(wanted).astype("uint8") if len(wanted) == len(image) else wanted
+    np.testing.assert_array_equal(found, wanted)
+    assert found.dtype == wanted.dtype
 
 
 def test_tiles_that_cannot_be_placed_are_not_told_to_be_concatenated():

@@ -4,6 +4,7 @@ import collections
 import dataclasses
 import functools
 import pickle
+import sys
 import types
 
 import arraybridge as ab
@@ -358,3 +359,48 @@ def same(left, right):
 def test_there_and_back_is_the_same_tree(tree):
     there = ab.convert_tree(tree, "torch", copy=True)
     assert same(ab.convert_tree(there, "numpy"), tree)
+
+
+def test_a_buffer_that_a_conversion_refuses_is_refused_with_its_place():
+    text = memoryview(b"abc").cast("c")
+    for ask in (ab.convert_tree, ab.explain_tree):
+        with pytest.raises(
+            ab.UnsupportedArrayError, match=r"leaf tree\['a'\]\[0\]: .* pass its numbers"
+        ):
+            ask({"a": [text]}, "numpy")
+    assert ab.convert_tree([memoryview(b"abc")], "numpy")[0].tolist() == [97, 98, 99]
+
+
+def test_integers_of_a_model_are_narrowed_on_request(jax, torch):
+    state = torch.nn.BatchNorm1d(3).state_dict()
+    for narrow in (None, "error"):
+        with pytest.raises(ab.UnsupportedDtypeError, match="tree.'num_batches_tracked'.*int64"):
+            ab.convert_tree(state, "jax", narrow=narrow)
+    with pytest.warns(ab.NarrowedDtypeWarning, match=r"convert_tree: JAX has no int64") as caught:
+        found = ab.convert_tree(state, "jax", narrow="warn")
+    assert len(caught) == 1 and list(found) == list(state)
+    assert found["num_batches_tracked"].dtype == "int32" and found["weight"].dtype == "float32"
+    plan = ab.explain_tree(state, "jax", narrow="warn")
+    assert plan.leaves["['num_batches_tracked']"].route == "copy"
+    with pytest.raises(ab.MemoryConversionError, match="tree.0."):
+        ab.convert_tree([torch.tensor([2**40])], "jax", narrow="warn")
+    with pytest.raises(ValueError, match="unknown narrow \"?'?no"):
+        ab.convert_tree(state, "jax", narrow="no")
+
+
+@pytest.mark.parametrize("tree", [lambda x: [x] * 2, lambda x: {"a": x, "b": (x, 1)}])
+def test_no_function_of_python_runs_for_each_container_of_a_plain_tree(tree):
+    def calls(count):
+        nodes, called = [tree(np.ones(2)) for _ in range(count)], []
+        sys.setprofile(
+            lambda frame, event, _: called.append(frame.f_code) if event == "call" else None
+        )
+        try:
+            ab.convert_tree(nodes, "torch")
+        finally:
+            sys.setprofile(None)
+        return len(called)
+
+    bridges.need("torch")
+    calls(2)
+    assert calls(200) == calls(2)

@@ -46,26 +46,21 @@ def test_a_masked_tensor_says_how(torch):
     assert ab.convert(masked.to_tensor(0.0), "numpy").tolist() == [1, 0, 1]
 
 
+@bridges.alone
 def test_a_distributed_tensor_says_how(torch):
-    code = """
-        import bridges
-        bridges.load("torch", "numpy")
-        import torch, arraybridge as ab
-        from torch import distributed
-        from torch.distributed.tensor import Replicate, distribute_tensor
+    from torch import distributed
+    from torch.distributed.tensor import Replicate, distribute_tensor
 
-        distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
-        mesh = distributed.init_device_mesh("cpu", (1,))
-        tensor = distribute_tensor(torch.ones(3), mesh, [Replicate()])
-        for call in (lambda: ab.convert(tensor, "numpy"), lambda: ab.numpy(lambda x: x)(tensor)):
-            try:
-                call()
-            except ab.UnsupportedArrayError as error:
-                assert "distributed (call to_local() or full_tensor() first)" in str(error), error
-            else:
-                raise SystemExit("it was not refused")
-        for way in (tensor.to_local(), tensor.full_tensor()):
-            assert ab.convert(way, "numpy").tolist() == [1, 1, 1]
-        distributed.destroy_process_group()
-    """
-    bridges.survives(code)
+    distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+    mesh = distributed.init_device_mesh("cpu", (1,))
+    tensor = distribute_tensor(torch.ones(3), mesh, [Replicate()])
+    for call in (lambda: ab.convert(tensor, "numpy"), lambda: ab.numpy(lambda x: x)(tensor)):
+        try:
+            call()
+        except ab.UnsupportedArrayError as error:
+            assert "distributed (call to_local() or full_tensor() first)" in str(error), error
+        else:
+            raise SystemExit("it was not refused")
+    for way in (tensor.to_local(), tensor.full_tensor()):
+        assert ab.convert(way, "numpy").tolist() == [1, 1, 1]
+    distributed.destroy_process_group()

@@ -59,48 +59,75 @@ def test_the_array_inside_is_of_any_framework_and_stays_so(name):
     assert ab.explain(labelled(inside), "torch").source == name
 
 
-def test_axes_that_are_gone_or_new_or_longer_keep_the_rest():
-    def of(function, data=None):
-        return ab.torch(output_type="input")(function)(labelled() if data is None else data)
+def of(function, data=None, **options):
+    data = labelled() if data is None else data
+    return ab.numpy(output_type="input", **options)(function)(data)
 
-    gone = of(lambda x: x.amax(0))
-    assert gone.dims == ("x",) and list(gone.coords) == ["x", "exposure"]
-    assert gone.name == "image" and gone.attrs == labelled().attrs
-    new = of(lambda x: x[..., None].repeat(1, 1, 5))
-    assert (
-        new.dims == ("y", "x", "dim_2") and new.drop_vars("none", errors="ignore").sizes["y"] == 3
-    )
-    assert list(new.y.values) == [0.5, 1.5, 2.5]
-    longer = of(lambda x: x.repeat(2, 1))
-    assert longer.dims == ("y", "x") and set(longer.coords) == {"x", "exposure"}
-    total = of(lambda x: x.sum())
+
+def test_the_shape_of_the_lead_with_new_axes_and_a_number_keep_the_rest():
+    for new, dims in (
+        (lambda x: np.stack([x] * 5, -1), ("y", "x", "dim_2")),
+        (lambda x: np.stack([x] * 2), ("dim_0", "y", "x")),
+    ):
+        found = of(new)
+        assert found.dims == dims and found.isel({set(dims).difference("yx").pop(): 0}).identical(
+            labelled()
+        )
+    total = of(lambda x: np.array(x.sum()))
     assert total.dims == () and float(total) == IMAGE.sum()
+    assert set(total.coords) == {"exposure"} and total.attrs == labelled().attrs
 
 
-def test_a_coordinate_of_several_axes_goes_with_each_of_them():
-    latitude = ("y", "x"), np.arange(12.0).reshape(3, 4)
-    image = labelled().assign_coords(latitude=latitude)
-    for function in (lambda t: t.sum(0), lambda t: t.sum(1), lambda t: t[1:], lambda t: t[:, 2:]):
-        found = ab.torch(output_type="input")(function)(image)
-        assert "latitude" not in found.coords and "exposure" in found.coords
-    assert double(image).latitude.equals(image.latitude)
-
-
-def test_axes_that_the_lengths_do_not_tell_are_not_guessed():
-    turned = ab.torch(output_type="input")(lambda x: x.T)
-    with pytest.warns(DROPPED, match=r"<lambda>\(\): .* no xarray.DataArray: the axes of shape"):
-        result = turned(labelled())
-    assert type(result) is np.ndarray and result.shape == (4, 3)
-    cube = xarray.DataArray(np.ones((3, 3, 3), "float32"))
-    with pytest.warns(DROPPED, match="cannot be found"):
-        ab.torch(output_type="input")(lambda x: x.amax(0))(cube)
-    strict = ab.torch(output_type="input", keep="strict")(lambda x: x.T)
+@pytest.mark.parametrize(
+    "measure",
+    [
+        lambda x: np.histogram(x, 3)[0],
+        lambda x: x.max(0),
+        lambda x: x.T,
+        lambda x: x[:2],
+        lambda x: np.concatenate([x, x]),
+        lambda x: np.ones((3, 4, 4))[..., 0].T,
+    ],
+)
+@pytest.mark.parametrize("make", (labelled, lambda: labelled().variable))
+def test_equal_lengths_give_a_measurement_no_names_and_no_coordinates(measure, make):
+    text = r"<lambda>\(\): .* no xarray.*: the axes of shape .* cannot be found .*apply_ufunc"
+    with pytest.warns(DROPPED, match=text):
+        result = of(measure, make())
+    assert type(result) is np.ndarray and result.shape == measure(IMAGE).shape
     with pytest.raises(ab.UnsupportedArrayError, match="cannot be found"):
-        strict(labelled())
-    never = ab.torch(output_type="input", keep=False)(lambda x: x.T)
-    assert type(never(labelled())) is np.ndarray
-    never = ab.torch(output_type="input", keep=False)(lambda x: x)
-    assert type(never(labelled())) is np.ndarray
+        of(measure, make(), keep="strict")
+    with warnings.catch_warnings(action="error"):
+        assert type(of(measure, make(), keep=False)) is np.ndarray
+        assert type(of(lambda x: x, make(), keep=False)) is np.ndarray
+
+
+def test_equal_lengths_in_slices_and_two_places_are_no_evidence():
+    stack = xarray.DataArray(np.ones((2, 3, 4), "float32"), {"y": [1, 2, 3]}, ("t", "y", "x"))
+    for data, function, options in (
+        (stack, lambda x: np.histogram(x, 3)[0], {"slice_by_slice": True}),
+        (stack[0, :, :3], lambda x: np.ones((3, 3, 3)), {}),
+    ):
+        with pytest.warns(DROPPED, match="cannot be found"):
+            assert type(of(function, data, **options)) is np.ndarray
+    assert of(lambda x: x * 2, stack, slice_by_slice=True).identical(stack * 2)
+    assert of(lambda x: x * 2, stack, tiles=(2, 2)).identical(stack * 2)
+
+
+def test_the_way_out_names_the_axes():
+    largest = ab.torch(output_type="input")(lambda x: x.amax(-1))
+    found = xarray.apply_ufunc(largest, labelled(), input_core_dims=[["y"]])
+    assert found.equals(labelled().max("y"))
+    owned = of(lambda x: xarray.DataArray(x.max(0), dims="column"))
+    assert owned.dims == ("column",)
+
+
+@pytest.mark.parametrize("make", (pd.DataFrame, pl.DataFrame, lambda a: pd.Series(a["n"])))
+@pytest.mark.parametrize("keep", (None, True, "strict"))
+def test_a_table_beside_an_image_is_what_the_function_made(make, keep):
+    mask, table = of(lambda x: (x > 3, make({"n": [1, 2, 3]})), keep=keep)
+    assert mask.identical(labelled() > 3) or mask.equals(labelled() > 3)
+    assert type(table) is type(make({"n": [1]})) and len(table) == 3
 
 
 def test_a_warning_is_given_at_the_call_and_once():
@@ -112,9 +139,9 @@ def test_a_warning_is_given_at_the_call_and_once():
 
 
 def test_each_array_of_a_tuple_is_in_an_object():
-    two = ab.torch(output_type="input")(lambda x: (x, {"n": 1}, x.amax(0)))
+    two = ab.torch(output_type="input")(lambda x: (x, {"n": 1}, x + 1))
     first, others, second = two(labelled())
-    assert first.identical(labelled()) and others == {"n": 1} and second.dims == ("x",)
+    assert first.identical(labelled()) and others == {"n": 1} and second.dims == ("y", "x")
 
 
 SQUARE = xarray.DataArray(
@@ -245,6 +272,37 @@ def test_an_error_of_a_table_names_the_columns_without_numbers(frame):
         double(table)
 
 
+MIXED = [
+    ({"on": [True, False], "n": [1.5, 2.0]}, [[1, 1.5], [0, 2]]),
+    ({"on": [True, False], "n": [-3, 300]}, [[1, -3], [0, 300]]),
+    ({"on": [True, False], "n": pd.array([1.5, None], "Float64")}, [[1, 1.5], [0, np.nan]]),
+]
+
+
+@pytest.mark.parametrize(("columns", "values"), MIXED)
+def test_the_dtype_of_a_table_of_bools_and_numbers_is_that_which_is_asked_for(columns, values):
+    table = pd.DataFrame(columns)
+    way = r"pass .to_numpy\(\"float64\"\), or say dtype=\"float64\", which is input_dtype="
+    with pytest.raises(ab.UnsupportedArrayError, match=way):
+        ab.convert(table, "torch")
+    found = ab.convert(table, "torch", dtype="float32")
+    assert str(found.dtype) == "torch.float32"
+    assert np.array_equal(found.numpy(), values, equal_nan=True)
+    assert ab.explain(table, "torch", dtype="float32").dtype == "float32"
+    doubled = ab.torch(output_type="input", input_dtype="float64")(lambda x: x * 2)(table)
+    assert list(doubled) == list(table)
+    assert np.array_equal(doubled, np.multiply(values, 2), equal_nan=True)
+
+
+def test_a_table_that_has_no_numbers_for_a_dtype_is_refused_with_its_reason():
+    missing = pd.DataFrame({"on": [True, False], "n": pd.array([1, None], "Int64")})
+    large = pd.DataFrame({"on": [True, False], "n": [2**62 + 1, 0], "x": [0.5, 1.5]})
+    text = pd.Series(["x", "y"])
+    for data, why in [(missing, "to_numpy"), (large, "of n;"), (text, "make numbers of its val")]:
+        with pytest.raises(ab.UnsupportedArrayError, match=why):
+            ab.convert(data, "torch", dtype="float32")
+
+
 def test_a_multi_index_stays():
     index = pd.MultiIndex.from_product([["a", "b"], [0, 1]], names=["k", "n"])
     data = xarray.DataArray(
@@ -253,7 +311,7 @@ def test_a_multi_index_stays():
         coords=xarray.Coordinates.from_pandas_multiindex(index, "s"),
     )
     assert double(data).indexes["s"].equals(index)
-    assert ab.torch(output_type="input")(lambda x: x[:, 0])(data).indexes["s"].equals(index)
+    assert of(lambda x: np.stack([x, x]), data).indexes["s"].equals(index)
 
 
 def test_series_and_frames():
@@ -556,7 +614,9 @@ def test_dtypes_of_blocks_are_those_of_the_declaration():
     mask = ab.torch(output_type="input", keep=True)(lambda x: x > 5)
     assert mask(lazy()).dtype == bool and mask(lazy()).compute().dtype == bool
     short = ab.torch(output_type="input", keep=True)(lambda x: x[:1])
-    with pytest.raises(ab.UnsupportedArrayError, match="the result of a block has the shape"):
+    with pytest.raises(
+        ab.UnsupportedArrayError, match=r"the result of a block of shape .* is of the shape"
+    ):
         short(lazy()).compute()
 
 
@@ -564,8 +624,131 @@ def test_other_dask_arrays_come_block_by_block():
     add = ab.torch(output_type="input", keep=True)(lambda x, y, *, z: x + y * z)
     result = add(lazy(), lazy(chunks=(3, 1)), z=2)
     assert np.array_equal(result.compute(), IMAGE * 3)
-    with pytest.raises(ab.UnsupportedArrayError, match="has the shape of the first"):
+    with pytest.raises(ab.UnsupportedArrayError, match="is computed before: .2, 4. is not .3, 4."):
         add(lazy(), lazy(IMAGE[:2]), z=2)
+
+
+CUBE = np.arange(24, dtype="float32").reshape(2, 3, 4)
+NO_BLOCK = {
+    "tuple": lambda x: (x, x),
+    "list": lambda x: [x, x],
+    "number": lambda x: float(x.max()),
+    "scalar": lambda x: x.max(),
+    "no axes": lambda x: np.array(x.max()),
+}
+
+
+@pytest.mark.parametrize("name", NO_BLOCK)
+@pytest.mark.parametrize("options", ({"keep": True}, {"slice_by_slice": True}), ids=str)
+@pytest.mark.parametrize("conversion", (None, "preserve"))
+def test_a_result_that_is_no_block_is_refused_by_name(name, options, conversion):
+    declared = ab.numpy(NO_BLOCK[name], output_type="input", dtype_conversion=conversion, **options)
+    with pytest.raises(ab.UnsupportedArrayError, match=r"result of a block .* pass .compute\(\)"):
+        declared(lazy(CUBE, (1, 2, 2))).compute(scheduler="sync")
+
+
+def test_slices_of_labelled_dask_arrays_are_cut_by_name():
+    data = xarray.DataArray(lazy(CUBE, (1, 2, 2)), dims=("t", "y", "x"), coords={"t": [5, 6]})
+    for named in (("y", "x"), ("t", "x"), ("t", "y")):
+        centred = ab.torch(
+            lambda x: x - x.mean(), output_type="input", slice_by_slice=True, slice_axes=named
+        )
+        result = centred(data)
+        assert result.chunks is not None
+        expected = data.compute() - data.compute().mean(named)
+        xarray.testing.assert_allclose(result.compute(), expected.transpose("t", "y", "x"))
+    for bare in (data.data, data.rename(x="v")):
+        with pytest.raises(ab.UnsupportedArrayError, match="slice_axes is .*give them by index"):
+            ab.torch(lambda x: x, output_type="input", slice_by_slice=True, slice_axes=("y", "x"))(
+                bare
+            )
+
+
+LINE = np.array([10.0, 20.0], "float32")
+PARTS = {
+    "slices": ({"slice_by_slice": True, "sliced": "m"}, CUBE[::-1], CUBE[::-1]),
+    "a value for each slice": ({"slice_by_slice": True, "sliced": "m"}, LINE, LINE[:, None, None]),
+    "a list of values": ({"slice_by_slice": True, "sliced": "m"}, [10, 20], LINE[:, None, None]),
+    "tiles": ({"tiles": (2, 2), "sliced": ["m"]}, CUBE[::-1], CUBE[::-1]),
+    "a halo": ({"tiles": (2, 2), "halo": 1, "sliced": "m"}, CUBE[::-1], CUBE[::-1]),
+    "each pixel": ({"keep": True}, CUBE[::-1], CUBE[::-1]),
+    "a kernel": ({"slice_by_slice": True}, np.float32([[3]]), 3),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PARTS)
+@pytest.mark.parametrize("is_named", (True, False))
+@pytest.mark.parametrize("is_lazy", (True, False))
+def test_what_is_cut_with_a_dask_array_is_cut_as_its_blocks_are(name, is_named, is_lazy):
+    options, other, expected = PARTS[name]
+    if is_lazy:
+        if np.shape(other) != CUBE.shape:
+            pytest.skip("a plain array")
+        other = dask.from_array(other, (2, 1, 4))
+    declared = ab.torch(lambda x, m: x * 2 - m, output_type="input", **options)
+    data = lazy(CUBE, (1, 2, 2))
+    result = declared(data, m=other) if is_named else declared(data, other)
+    assert np.array_equal(result.compute(scheduler="sync"), CUBE * 2 - expected)
+    if "sliced" in options:
+        with pytest.raises(ab.UnsupportedArrayError, match="computed before: .5,. is not"):
+            declared(data, np.ones(5))
+
+
+def test_what_depends_on_the_values_of_all_blocks_is_refused():
+    data = np.arange(24, dtype="uint8").reshape(2, 3, 4)
+    options = {"scaling": "stretch", "tiles": (2, 2), "output_type": "input"}
+    stretched = ab.numpy(**options)(lambda image: image / 2)
+    with pytest.raises(ab.UnsupportedArrayError, match="smallest and the largest .*compute"):
+        stretched(lazy(data, (1, 2, 2)))
+    whole = stretched(lazy(data, data.shape))
+    assert np.array_equal(whole.compute(), stretched(data))
+    # Nothing is stretched where floats stay floats.
+    assert stretched(lazy(data.astype("f4"), (1, 2, 2))).compute().max() == 11.5
+    native = ab.numpy(lambda image: image + 1, dtype_conversion="native", **options)
+    assert native(lazy(data, (1, 2, 2))).compute().max() == 24
+
+
+def test_what_a_dask_array_is_written_to_is_refused_with_the_way_out():
+    out = np.zeros_like(CUBE)
+    declared = ab.numpy(lambda x: x * 2, tiles=(2, 2), output_type="input")
+    data = lazy(CUBE, (1, 2, 2))
+    with pytest.raises(TypeError, match=r"<lambda>\(\): out is for one array.*dask.array.store"):
+        declared(data, out=out)
+    dask.store(declared(data), out)
+    assert np.array_equal(out, CUBE * 2)
+
+
+def test_blocks_are_computed_by_the_policy_of_their_call():
+    data = lazy(CUBE.astype("uint16"), (1, 2, 2))
+    declared = ab.numpy(lambda x: x / np.float32(CUBE.max()), output_type="input", keep=True)
+    with ab.dtype_policy(dtype_conversion="native"):
+        result = declared(data)
+    assert result.dtype == result.compute().dtype == "float32"
+    with ab.dtype_policy(scaling="unit"):
+        result = declared(data)
+    with ab.dtype_policy(dtype_conversion="native"):
+        assert result.dtype == result.compute().dtype == "uint16"
+    ones = ab.numpy(np.float32, output_type="input", keep=True, dtype_conversion="preserve")
+    assert ones(data > 1).dtype == ones(data > 1).compute().dtype == "float32"
+
+
+async def later(x):
+    return x
+
+
+def steps(x):
+    yield x
+
+
+@pytest.mark.parametrize("function", (later, steps))
+@pytest.mark.parametrize(
+    "data", (xarray.Dataset({"a": labelled()}), lazy()), ids=("data set", "dask")
+)
+def test_steps_of_an_object_with_several_arrays_are_refused_by_name(function, data):
+    with pytest.raises(
+        ab.UnsupportedArrayError, match="gives arrays alone; call it for each array"
+    ):
+        ab.torch(function, output_type="input")(data)
 
 
 def test_calls_of_blocks_are_pickled():
@@ -781,6 +964,15 @@ def test_what_is_given_for_a_result_is_the_result_of_an_array_with_a_unit():
     # A parameter of the function's own may have the name as well.
     own = ab.torch(output_type="input", keep=True)(lambda x, out: x * 2)
     assert (own(IMAGE * u.m, out=out) == IMAGE * 2 * u.m).all()
+
+
+def test_what_is_returned_beside_out_keeps_its_labels():
+    stack = xarray.DataArray(np.stack([IMAGE, IMAGE]), dims=("t", "y", "x"))
+    both = ab.torch(output_type="input", slice_by_slice=True)(lambda x: (x * 2, x + 1))
+    out = np.zeros(stack.shape, "float32")
+    first, second = both(stack, out=out)
+    assert first is out and np.array_equal(out, stack * 2)
+    assert second.identical(stack + 1)
 
 
 def test_a_result_is_not_written_to_other_labels():

@@ -19,7 +19,8 @@ from pathlib import Path
 import arraybridge as ab, bridges, numpy as np
 
 ours = bridges.module(sys.argv[1])
-copy = Path(tempfile.mkdtemp()) / "libextension.so"
+folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+copy = Path(folder.name) / "libextension.so"
 theirs = bridges.module(shutil.copy(sys.argv[1], copy))
 assert theirs.writing is not ours.writing
 nothing, first = (lambda: None), sys.argv[2]

@@ -238,7 +238,7 @@ def survives(ext, torch):
     return lambda code: bridges.survives(PREFACE + code, ext.__file__)
 
 
-def test_memory_stays_while_a_callback_runs(survives):
+def test_memory_stays_while_a_callback_runs_or_a_call_is_detached(survives):
     survives("""
 tensor = torch.ones(n)
 assert ext.sum_after(tensor, lambda: empty(tensor)) == n
@@ -247,6 +247,22 @@ assert ext.sum_after_value(tensor, lambda: empty(tensor)) == n
 out = torch.ones(n)
 ext.during(np.zeros(1, "f4"), lambda: empty(out), out)
 assert out.sum() == n
+
+# While the other arguments are read.
+tensor = torch.ones(n)
+assert ext.sum_of_first(tensor, Meddler(lambda: empty(tensor))) == n
+
+# While it is detached.
+tensor = torch.ones(n)
+results = []
+thread = threading.Thread(target=lambda: results.append(ext.wait_for_release(tensor)))
+thread.start()
+while not ext.waiting():
+    time.sleep(0.001)
+empty(tensor)
+ext.release()
+thread.join()
+assert results == [n], results
 """)
 
 
@@ -271,28 +287,6 @@ for function in (ext.sum_after, ext.sum_after_value):
     thread.start()
     thread.join()
 assert len(found) == 2 and all("stack is nearly used up" in end for end in found), found
-""")
-
-
-def test_memory_stays_while_the_other_arguments_are_read(survives):
-    survives("""
-tensor = torch.ones(n)
-assert ext.sum_of_first(tensor, Meddler(lambda: empty(tensor))) == n
-""")
-
-
-def test_memory_stays_while_a_call_is_detached(survives):
-    survives("""
-tensor = torch.ones(n)
-results = []
-thread = threading.Thread(target=lambda: results.append(ext.wait_for_release(tensor)))
-thread.start()
-while not ext.waiting():
-    time.sleep(0.001)
-empty(tensor)
-ext.release()
-thread.join()
-assert results == [n], results
 """)
 
 
@@ -406,15 +400,12 @@ def test_rust_numpy_borrows_no_array_without_axes_that_is_written_to(ext):
     ext.writing(x, nothing)  # nothing is borrowed any more
 
 
+@bridges.alone
 def test_arrays_whose_elements_are_all_in_one_place_are_read():
-    bridges.survives("""
-        import bridges, numpy as np
-
-        ext = bridges.extension("tests/extension")
-        x = np.ones(1)
-        words = np.broadcast_to(x.view("f4")[1:], (3,))
-        assert ext.sum_of_both(words, np.broadcast_to(x, (2, 3))) == 6 + 3 * words[0]
-    """)
+    ext = bridges.extension("tests/extension")
+    x = np.ones(1)
+    words = np.broadcast_to(x.view("f4")[1:], (3,))
+    assert ext.sum_of_both(words, np.broadcast_to(x, (2, 3))) == 6 + 3 * words[0]
 
 
 def test_an_argument_is_not_copied_while_another_function_writes_to_it(ext):

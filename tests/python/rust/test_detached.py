@@ -16,8 +16,6 @@ import pytest
 LARGE = np.ones((512, 512), "float32")
 SMALL = np.ones((3, 5), "float32")
 
-pytestmark = pytest.mark.filterwarnings("ignore::arraybridge.SharedImmutableMemoryWarning")
-
 
 @contextlib.contextmanager
 def at_gate(ext, call):
@@ -57,7 +55,6 @@ CALLS = {
 def test_others_write_to_an_array_while_a_detached_function_works_on_a_copy(
     ext, framework, image, call
 ):
-    bridges.need(framework)
     array = bridges.make(framework, image.copy())
     with at_gate(ext, lambda: CALLS[call](ext, array)) as results:
         assert ext.at_gate() and not results

@@ -10,19 +10,11 @@ from arraybridge._declared import export as _export
 
 def entry(name, ident=None, module="a", method=None, settings=(), parameters=()):
     return {
-        "function": SimpleNamespace(),
-        "name": name,
-        "docs": "Docs.",
-        "annotation": "int",
-        "ident": ident or name,
-        "module": module,
-        "framework": "numpy",
-        "output": "input",
-        "method": method,
-        "parameters": list(parameters),
-        "keywords": ["out"],
+        "function": SimpleNamespace(), "name": name, "docs": "Docs.", "annotation": "int",
+        "ident": ident or name, "module": module, "framework": "numpy", "output": "input",
+        "method": method, "parameters": list(parameters), "keywords": ["out"],
         "settings": list(settings),
-    }
+    }  # fmt: skip
 
 
 @pytest.fixture
@@ -62,15 +54,9 @@ def test_a_function_is_declared_by_what_its_parameters_are_used_for(declared):
     [(function, framework, options)] = declared
     assert (function, framework) == (made["function"], "numpy")
     assert options == {
-        "output_type": "input",
-        "arrays": ["o", "x", "y"],
-        "opened": ["x", "y"],
-        "written": ["y"],
-        "delivers": True,
-        "shown": ("out",),
-        "tiles": (4, None),
-        "split_axis": 1,
-    }
+        "output_type": "input", "arrays": ["o", "x", "y"], "opened": ["x", "y"], "written": ["y"],
+        "delivers": True, "shown": ("out",), "tiles": (4, None), "split_axis": 1,
+    }  # fmt: skip
     assert (function.__name__, function.__doc__, function.__module__) == ("f", "Docs.", "m")
     shown = "(o, x: 'Array[uint8]', n: 'int' = 3, y: 'Pair | Any' = None) -> 'int'"
     assert str(function.__signature__) == shown

@@ -2,14 +2,13 @@
 
 import inspect
 import pickle
+import re
 
 import arraybridge as ab
 import bridges
 import numpy as np
 import pytest
 from arraybridge.stubs import stub
-
-pytestmark = pytest.mark.filterwarnings("ignore::arraybridge.SharedImmutableMemoryWarning")
 
 
 @pytest.mark.parametrize("framework", ("numpy", "torch", "jax", "tensorflow"))
@@ -111,3 +110,6 @@ def test_the_stub_has_classes_and_functions_of_pyo3(ext, tmp_path):
     ):
         assert line in said, said
     assert 'class Scale:\n    """Multiplies by a factor' in text
+    # The method `int` and the function `bytes` hide types that others have.
+    assert re.search(r"def size_of\([^)]*\) -> builtins\.int:", text)
+    assert re.search(r"def mask_of_a_tensor_after\([^)]*\) -> builtins\.bytes:", text)

@@ -112,8 +112,7 @@ def test_what_cannot_be_kept_is_said_once(ext):
     with pytest.warns(DROPPED, match=r"rows_of\(\): .* no xarray.DataArray: the axes") as caught:
         rows, turned, count = ext.rows_of(labelled(IMAGE.astype("float32")))
     assert len(caught) == 1 and caught[0].filename == __file__
-    assert rows.dims == ("y",) and rows.values.tolist() == [6, 22, 38] and count == 3
-    assert list(rows.y.values) == [0.5, 1.5, 2.5]
+    assert type(rows) is np.ndarray and rows.tolist() == [6, 22, 38] and count == 3
     assert type(turned) is np.ndarray and np.array_equal(turned, IMAGE.T)
     with pytest.raises(ab.UnsupportedArrayError, match=r"turned_strictly\(\).*cannot be found"):
         ext.turned_strictly(labelled())

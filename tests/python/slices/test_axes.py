@@ -165,3 +165,13 @@ def test_a_contract_sees_the_stack_as_it_is_returned():
     )  # fmt: skip
     declared(np.zeros((4, 5, 2)))
     assert shapes == [(4, 5, 2)]
+
+
+@pytest.mark.parametrize("axes", ((0, 1), (0, 2), (1, 2), (0,), (1,), (2,)))
+@pytest.mark.parametrize("framework", ("pyclesperanto", "numpy", "torch"))
+def test_slices_are_written_to_an_array_of_a_framework_along_any_axes(framework, axes):
+    stack = np.arange(24, dtype="float32").reshape(2, 3, 4)
+    out = bridges.make(framework, np.zeros_like(stack))
+    doubled = ab.numpy(lambda part: part * 2, slice_by_slice=True, slice_axes=axes)
+    assert doubled(stack, out=out) is out
+    assert bridges.difference(framework, out, stack * 2) is None

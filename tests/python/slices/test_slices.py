@@ -603,14 +603,12 @@ def test_a_2d_image_is_one_slice(shape):
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="no peak of a part of a run")
 def test_the_results_of_slices_are_not_kept():
-    peak = bridges.peak_of(
-        """
+    peak = bridges.peak_of("""
         image = np.full((64, 512, 512), 1000, "uint16")
         f = ab.numpy(scaling="clamp")(lambda image: np.sqrt(image.astype("float64")))
         call = lambda stack: f(stack, slice_by_slice=True)
         call(image[:2])
-        """
-    )
+        """)
     assert peak < 1.3
 
 
@@ -753,7 +751,7 @@ def test_slices_that_torch_could_stack_otherwise_are_what_they_were(torch):
         pass
 
     slices = [s.as_subclass(Labelled) for s in torch_slices(["float32"] * 2)]
-    assert type(ab.stack_slices(slices, "torch")) is torch.Tensor
+    assert type(ab.stack_slices(slices, "torch")) is Labelled
     packed = torch.zeros(2, 2, dtype=torch.uint8).view(torch.uint4)
     with pytest.raises(ab.UnsupportedDtypeError, match="uint4"):
         ab.stack_slices([packed, packed], "torch")
@@ -879,19 +877,13 @@ def test_torch_copies_its_results_itself_if_it_does(torch, copy, calls):
 @pytest.mark.parametrize(
     "function",
     [
-        "lambda x: x.mT",
-        "lambda x: torch.complex(x, x).conj().imag",
-        "lambda x: torch.complex(x, x).conj()",
-        "lambda x: x > 3",
-        "lambda x: x.to(torch.bfloat16)",
-        "lambda x: x.to(torch.uint16)",
-        "lambda x: x[::2]",
-        "lambda x: torch.cat([x, x])",
-        "lambda x: torch.add(x, 1, out=buffer)",
-        "lambda x: x[:, :1].expand(-1, 256)",
+        "lambda x: x.mT", "lambda x: torch.complex(x, x).conj().imag",
+        "lambda x: torch.complex(x, x).conj()", "lambda x: x > 3", "lambda x: x.to(torch.bfloat16)",
+        "lambda x: x.to(torch.uint16)", "lambda x: x[::2]", "lambda x: torch.cat([x, x])",
+        "lambda x: torch.add(x, 1, out=buffer)", "lambda x: x[:, :1].expand(-1, 256)",
         "lambda x: torch.nn.Parameter(x, requires_grad=False)",
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("mode", ["no_grad", "inference_mode", "enable_grad"])
 def test_rows_that_torch_copies_are_those_of_a_stack(torch, function, mode):
     buffer = torch.empty(256, 256)
@@ -1110,8 +1102,152 @@ def test_out_has_no_memory_that_is_read_after_it_was_written(way, framework):
     np.testing.assert_array_equal(stack[1::2], before[::2] + 2)
 
 
+@pytest.mark.parametrize("framework", ["numpy", "torch", "xarray"])
+@pytest.mark.parametrize("strides", [(0, 32, 8), (32, 32, 8)])
+def test_out_has_no_memory_that_two_results_are_written_to(framework, strides):
+    stack, memory = np.arange(48.0).reshape(3, 4, 4), np.zeros(64)
+    out = np.lib.stride_tricks.as_strided(memory, stack.shape, strides)
+    if framework == "xarray":
+        out = pytest.importorskip("xarray").DataArray(out)
+    else:
+        out = ab.convert(out, framework, copy=False)
+    for call in (
+        ab.numpy(plus_one, slice_by_slice=True),
+        ab.numpy(plus_one, tiles=(2, 2)),
+        lambda x, out: ab.process_slices(x, plus_one, out=out),
+        lambda x, out: ab.stack_slices(list(x), out=out),
+    ):
+        with pytest.raises(ValueError, match="out has elements that share memory with each other"):
+            call(stack, out=out)
+    with pytest.raises(ValueError, match=r"out\[0\] and out\[1\] share memory"):
+        ab.unstack_slices(stack, out=list(out))
+    assert not memory.any()
+
+
+def plus_one(x):
+    return x + 1
+
+
+@pytest.mark.parametrize(
+    ("framework", "view"),
+    [
+        ("numpy", lambda x: x[:]),
+        ("numpy", lambda x: pytest.importorskip("xarray").DataArray(x)),
+        ("torch", lambda x: x.detach()),
+        ("torch", lambda x: x.numpy()),
+        ("pyclesperanto", lambda x: x.reshape(x.shape)),
+        ("pyclesperanto", lambda x: x.real),
+    ],
+)
+def test_out_is_no_other_object_of_memory_that_a_halo_reads_again(framework, view):
+    bridges.need(framework)
+    declared = getattr(ab, framework)(lambda x: x * 2, tiles=(2, 2), halo=1)
+    x, out = (bridges.make(framework, np.ones((4, 4), "float32")) for _ in range(2))
+    with pytest.raises(ValueError, match="out is an array that is read again"):
+        declared(x, out=view(x))
+    # Neither the values nor the class make an array another one.
+    assert declared(x, out=out) is out
+    assert (ab.convert(out, "numpy") == 2).all() and (ab.convert(x, "numpy") == 1).all()
+
+
+def test_out_has_no_memory_that_a_halo_reads_conjugated(torch):
+    x, other = torch.ones((4, 4), dtype=torch.complex64), torch.zeros((4, 4), dtype=torch.complex64)
+    declared = ab.torch(lambda x: x * 2, tiles=(2, 2), halo=1)
+    with pytest.raises(ValueError, match="out is an array that is read again"):
+        declared(x.conj(), out=x)
+    assert (declared(x.conj(), out=other) == 2).all()
+
+
+@pytest.mark.parametrize("framework", ["numpy", "torch"])
+def test_a_result_may_be_a_view_of_out(framework):
+    square = np.arange(32, dtype="float32").reshape(2, 4, 4)
+    x = bridges.make(framework, square)
+    turned = getattr(ab, framework)(lambda one: one.T, slice_by_slice=True)
+    assert turned(x, out=x) is x
+    np.testing.assert_array_equal(ab.convert(x, "numpy"), square.transpose(0, 2, 1))
+
+
 def test_out_is_no_argument_that_each_slice_reads_whole():
     stack, weight = np.ones((3, 2, 2)), np.ones((3, 2, 2))
     with pytest.raises(ValueError, match="read again"):
         ab.process_slices(stack, lambda x, w: x + w.sum(), (weight,), out=weight)
     assert (weight == 1).all()
+
+
+CUTS = ({}, {"slice_by_slice": True}, {"tiles": (2, 2)}, {"tiles": (2, 3), "halo": 1})
+
+
+@pytest.mark.parametrize("options", CUTS[1:], ids=str)
+@pytest.mark.parametrize("dtype", ("int16", "uint8"))
+def test_masked_arrays_are_rounded_and_clamped_as_plain_ones_where_they_are_written(options, dtype):
+    plain = np.linspace(-3.5, 299.5, 24).reshape(2, 3, 4)
+    same = ab.numpy(lambda x: x + 0, **options)
+    out, of_masked, with_mask = (np.zeros(plain.shape, dtype) for _ in range(3))
+    quiet = {"action": "ignore", "category": ab.ClippedValuesWarning}
+    with warnings.catch_warnings(**quiet):
+        same(plain, out=out)
+        same(np.ma.masked_array(plain, False), out=of_masked)
+        assert np.array_equal(out, of_masked) and out[0, 0, 0] == max(-4, np.iinfo(dtype).min)
+        # An array with a mask of its own keeps it. What is masked loses nothing.
+        masked = np.ma.masked_array(np.where(plain > 250, np.nan, plain.clip(0)), plain > 250)
+        with_mask = np.ma.masked_array(with_mask)
+        same(masked, out=with_mask)
+    assert np.array_equal(with_mask.mask, plain > 250)
+    assert np.array_equal(with_mask.filled(0), np.where(plain > 250, 0, out.clip(0)))
+
+
+class Scan(np.ndarray):
+    """An array with attributes, as NumPy's guide to subclasses writes one."""
+
+    def __array_finalize__(self, other):
+        self.info, self.affine = getattr(other, "info", None), getattr(other, "affine", None)
+
+
+def scan(data, info="patient 7"):
+    made = np.asarray(data).view(Scan)
+    made.info, made.affine = info, np.eye(2)
+    return made
+
+
+@pytest.mark.parametrize("options", [*CUTS, {"tiles": (2, 2), "slice_by_slice": True}], ids=str)
+@pytest.mark.parametrize("dtype", ("float64", "uint16"))
+def test_attributes_of_a_subclass_are_those_of_the_whole(options, dtype):
+    image = scan(np.arange(24, dtype=dtype).reshape(2, 3, 4))
+    with warnings.catch_warnings(action="ignore", category=ab.FractionsLostWarning):
+        result = ab.numpy(lambda x: x * 1.5, **options)(image)
+    assert type(result) is Scan and result.info == "patient 7" and result.dtype == dtype
+    assert np.array_equal(result.affine, np.eye(2))
+    assert np.array_equal(result, np.rint(image * 1.5) if dtype == "uint16" else image * 1.5)
+    pair = ab.numpy(lambda x: (x, x + 1), **options)(image)
+    assert [each.info for each in pair] == ["patient 7"] * 2
+    plain = ab.numpy(lambda x: np.asarray(x), **options)(image)
+    assert type(plain) is np.ndarray
+
+
+def test_attributes_that_differ_between_parts_are_those_of_none():
+    numbered = ab.numpy(lambda x: scan(x, int(x.flat[0])), slice_by_slice=True)
+    with pytest.warns(ab.MetadataDroppedWarning, match="no Scan: its parts have other attributes"):
+        assert type(numbered(np.arange(24.0).reshape(2, 3, 4))) is np.ndarray
+    stacked = ab.stack_slices([scan(np.ones((2, 3)))] * 2, "numpy")
+    assert type(stacked) is Scan and stacked.info == "patient 7"
+
+
+@pytest.mark.parametrize("options", CUTS, ids=str)
+def test_attributes_of_a_subclass_of_torch_are_those_of_the_whole(torch, options):
+    class Image(torch.Tensor):
+        pass
+
+    def labelled(x):
+        made = (x * 2).as_subclass(Image)
+        made.info = "patient 7"
+        return made
+
+    result = ab.torch(labelled, **options)(torch.ones(2, 3, 4))
+    assert type(result) is Image and result.info == "patient 7" and bool((result == 2).all())
+
+
+# Classes of NumPy's own whose attributes say where the memory is, or whose axes are fixed.
+@pytest.mark.parametrize("options", CUTS[1:], ids=str)
+def test_classes_of_numpy_are_put_together_as_plain_arrays(tmp_path, options):
+    memory = np.memmap(tmp_path / "m", "float32", "w+", shape=(2, 3, 4))
+    assert type(ab.numpy(lambda x: x, **options)(memory)) is np.ndarray

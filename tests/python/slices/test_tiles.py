@@ -63,9 +63,14 @@ def test_without_its_halo_a_filter_sees_the_edge_of_each_tile():
     assert (ab.numpy(largest, tiles=(10, 10), halo=1)(data) != largest(data)).any()
 
 
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [({"halo": 1}, [(5, 5), (5, 4), (3, 5), (3, 4)]), ({"pad": "edge"}, [(4, 4)] * 4)],
+    ids=str,
+)
 @pytest.mark.parametrize("source", bridges.CPU_FRAMEWORKS)
 @pytest.mark.parametrize("name", bridges.CPU_FRAMEWORKS)
-def test_each_framework_gets_tiles_of_its_own(source, name):
+def test_each_framework_gets_tiles_of_its_own(source, name, options, expected):
     shapes, classes = [], set()
 
     def double(tile):
@@ -73,10 +78,10 @@ def test_each_framework_gets_tiles_of_its_own(source, name):
         classes.add(type(tile))
         return tile + tile
 
-    tiled = getattr(decorators, name)(double, tiles=(4, 4), halo=1, output_type="numpy")
+    tiled = getattr(decorators, name)(double, tiles=(4, 4), output_type="numpy", **options)
     data = image(6, 7)
     np.testing.assert_array_equal(tiled(bridges.make(source, data)), data + data)
-    assert shapes == [(5, 5), (5, 4), (3, 5), (3, 4)] and len(classes) == 1
+    assert shapes == expected and len(classes) == 1
     assert ab.detect_memory_type(bridges.make(name, data)) == name
 
 
@@ -421,17 +426,6 @@ def test_a_compiled_function_is_compiled_once_for_padded_tiles(jax):
         tiled = ab.jax(plus_one, tiles=(32, 32), halo=3, pad="reflect", output_type="numpy")
         np.testing.assert_array_equal(tiled(data), data + 1)
     assert compiled == [(38, 38)]
-
-
-@pytest.mark.parametrize("name", bridges.CPU_FRAMEWORKS)
-def test_padded_tiles_of_each_framework_stay_its_own(name):
-    data, classes = image(6, 7), set()
-    tiled = getattr(decorators, name)(
-        lambda tile: classes.add((type(tile), tuple(tile.shape))) or tile + tile,
-        tiles=(4, 4), pad="edge", output_type="numpy",
-    )  # fmt: skip
-    np.testing.assert_array_equal(tiled(bridges.make(name, data)), data + data)
-    assert len(classes) == 1 and {shape for _, shape in classes} == {(4, 4)}
 
 
 # Writes.

@@ -114,7 +114,6 @@ DEFAULTS = {
 
 @pytest.mark.parametrize("framework", ["torch", "tensorflow", "jax", "numpy"])
 def test_a_call_that_a_table_leaves_out_fits_as_well(framework):
-    bridges.need(framework)
     written = {key for name, key, _ in ALL if name == framework}
     for key in DEFAULTS.keys() - written:
         assert misfit(DEFAULTS[key], names(framework)) is None, key
@@ -159,7 +158,6 @@ def stubs(framework):
 def test_a_call_without_a_signature_is_made_on_the_host(framework):
     if framework == "cupy":
         pytest.skip("CuPy's calls without a signature need a device")
-    bridges.need(framework)
     scope, called = stubs(framework), 0
     for name, key, alternatives in ALL:
         # Other classes than the arrays' have their own operations.
@@ -175,10 +173,7 @@ def test_a_call_without_a_signature_is_made_on_the_host(framework):
     assert called or framework == "numpy"
 
 
-def test_a_stream_has_the_attribute_that_holds_its_handle():
-    bridges.need("torch")
-    import torch
-
+def test_a_stream_has_the_attribute_that_holds_its_handle(torch):
     if torch.version.cuda is None:
         pytest.skip("this torch was built without CUDA")
     name = TABLES["torch"]["stream"]["handle"].removeprefix("stream.")

@@ -13,8 +13,6 @@ import bridges
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.filterwarnings("ignore::arraybridge.SharedImmutableMemoryWarning")
-
 GLIBC = platform.libc_ver()[0] == "glibc"
 NATIVE = ("numpy", "torch", "jax", "tensorflow")
 PAIRS = list(itertools.permutations(NATIVE, 2))
@@ -68,9 +66,8 @@ def test_the_result_of_a_floor_keeps_the_memory_alive_and_releases_it(benchmark,
         assert gone() is None, call
 
 
-def test_the_floor_of_torch_to_numpy_keeps_the_storage(benchmark):
+def test_the_floor_of_torch_to_numpy_keeps_the_storage(torch, benchmark):
     import pairs
-    import torch
 
     x = bridges.aligned(benchmark.SMALL)
     gone = weakref.ref(x)

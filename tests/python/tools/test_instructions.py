@@ -14,8 +14,7 @@ RECORDED = bridges.ROOT / "docs" / "instructions.md"
 # Not pyclesperanto, whose threads make the counts vary by more than is tolerated, nor the functions
 # in Rust, which take a build.
 @pytest.mark.parametrize("group", ["numpy", "torch", "jax", "tensorflow"])
-def test_no_main_path_takes_more_instructions_than_were_recorded(group):
-    bridges.need(group, "torch")
+def test_no_main_path_takes_more_instructions_than_were_recorded(torch, group):
     import instructions
 
     versions = instructions.versions()

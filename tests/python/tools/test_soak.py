@@ -15,9 +15,11 @@ def ends_well(*arguments):
     assert ran.returncode == 0, f"exit {ran.returncode}\n{ran.stdout}\n{ran.stderr[-3000:]}"
 
 
-@pytest.mark.parametrize("program", ["shutdown", "fork", "interpreter", "deleters"])
+@pytest.mark.parametrize("program", ["shutdown", "fork", "interpreter", "deleters", "memory"])
 def test_threads_that_convert_survive(program):
     pytest.importorskip("torch")
+    if program == "memory":
+        pytest.importorskip("_testcapi", reason="this CPython has no _testcapi.set_nomemory")
     if program == "fork" and sys.platform == "win32":
         pytest.skip("the system has no fork")
     ends_well(FOLDER / "endings.py", program, 0.5)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+from .._blocks import dtype_policy
+from .._core import _new_axes_before, _policy  # type: ignore[import-not-found]
 from .._graphs.described import numpy_dtype
 from ..exceptions import MemoryConversionError
-from ..wrappers import WrappedCall, register_wrapper
+from ..wrappers import WrappedCall, _rewrapped, register_wrapper
 
 __all__: list[str] = []
 
@@ -32,41 +34,21 @@ def _expect_numpy(array: Any, what: str, shape: tuple[int, ...] | None = None) -
 # xarray -------------------------------------------------------------------------------------------
 
 
-def _axes(old: tuple[int, ...], new: tuple[int, ...]) -> list[int | None]:
-    """The old axis that each new axis is, or None for one that is new.
-
-    It raises ValueError if the lengths do not tell.
-    """
-    unclear = ValueError(f"the axes of shape {old} cannot be found in the shape {new}")
-    if len(old) == len(new):
-        for axis, length in enumerate(new):
-            # It may be another axis, as after a transposition.
-            if length != old[axis] and length in old:
-                raise unclear
-        return list(range(len(old)))
-    short, long = sorted((old, new), key=len)
-    places = [
-        axes
-        for axes in itertools.combinations(range(len(long)), len(short))
-        if [long[axis] for axis in axes] == list(short)
-    ]
-    if len(places) != 1:
-        raise unclear
-    if len(new) < len(old):
-        return list(places[0])
-    return [places[0].index(axis) if axis in places[0] else None for axis in range(len(new))]
-
-
-def _dims(old: Any, array: Any) -> tuple[list[Any], list[Any]]:
-    """The names of the axes of an array, and those of the old axes that are gone or changed."""
-    axes = _axes(tuple(old.shape), tuple(array.shape))
-    dims: list[Any] = []
-    for n, axis in enumerate(axes):
+def _dims(old: Any, array: Any) -> list[Any]:
+    """The names of the axes of an array that has those of `old`, and further ones, or no axes."""
+    shape, new = tuple(old.shape), tuple(array.shape)
+    if not new:
+        return []
+    before = _new_axes_before(shape, new) if shape else 0
+    if before is None:
+        way = "same lengths are no evidence; return a DataArray, or use xarray.apply_ufunc"
+        raise ValueError(f"the axes of shape {shape} cannot be found in the shape {new}: {way}")
+    dims = dict(enumerate(old.dims, before))
+    for axis in range(len(new)):
         # The default names of xarray may be taken.
-        free = (f"dim_{k}" for k in itertools.count(n) if f"dim_{k}" not in {*old.dims, *dims})
-        dims.append(next(free) if axis is None else old.dims[axis])
-    kept = {d for d, length in zip(dims, array.shape, strict=True) if old.sizes.get(d) == length}
-    return dims, [dim for dim in old.dims if dim not in kept]
+        free = (f"dim_{k}" for k in itertools.count(axis))
+        dims.setdefault(axis, next(dim for dim in free if dim not in dims.values()))
+    return [dims[axis] for axis in range(len(new))]
 
 
 def _data_array(old: Any, array: Any) -> Any:
@@ -75,12 +57,9 @@ def _data_array(old: Any, array: Any) -> Any:
     if tuple(array.shape) == old.shape:
         new = old.copy(deep=False, data=array)
     else:
-        dims, lost = _dims(old, array)
-        # Also those of several axes, such as a latitude: it is that of no pixel now.
-        coords = old.coords.to_dataset().drop_dims(lost, errors="ignore")
-        new = xarray.DataArray(
-            array, coords=coords.coords, dims=dims, name=old.name, attrs=old.attrs
-        )
+        dims = _dims(old, array)
+        coords = old.coords if dims else old.coords.to_dataset().drop_dims(old.dims).coords
+        new = xarray.DataArray(array, coords=coords, dims=dims, name=old.name, attrs=old.attrs)
     _expect_class(old, new.data, array)
     return new
 
@@ -88,7 +67,7 @@ def _data_array(old: Any, array: Any) -> Any:
 def _variable(old: Any, array: Any) -> Any:
     import xarray
 
-    new = xarray.Variable(_dims(old, array)[0], array, old.attrs, old.encoding)
+    new = xarray.Variable(_dims(old, array), array, old.attrs, old.encoding)
     _expect_class(old, new.data, array)
     return new
 
@@ -171,6 +150,12 @@ register_wrapper("polars.DataFrame", None, _polars_frame)
 # Units --------------------------------------------------------------------------------------------
 
 
+def _quantity_array(quantity: Any) -> Any:
+    import numpy
+
+    return quantity.view(numpy.ndarray)
+
+
 def _quantity(old: Any, array: Any) -> Any:
     _expect_numpy(array, "Quantity")
     # Without a dtype, integers would become floats.
@@ -184,7 +169,25 @@ def _unyt_array(old: Any, array: Any) -> Any:
     return unyt.unyt_array(array, old.units, name=old.name)
 
 
-register_wrapper("astropy.units.Quantity", lambda quantity: quantity.value, _quantity)
+def _pint_quantity(old: Any, array: Any) -> Any:
+    new = old._REGISTRY.Quantity(array, old.units)
+    _expect_class(old, new.magnitude, array)
+    return new
+
+
+def _of_pint(old: Any, call: WrappedCall) -> Any:
+    """Call a function for the numbers, if it may keep the unit."""
+    if call.keep is None and not old.unitless:
+        way = "pass its magnitude, or declare the function with keep=True if it keeps the unit"
+        raise call.error(old, f"it is in the unit {old.units}; {way}")
+    return _rewrapped(old, call(old.magnitude), call.name, call.keep)
+
+
+register_wrapper(
+    "pint.Quantity", lambda quantity: quantity.magnitude, _pint_quantity, apply=_of_pint
+)
+# The value of a scalar is a number, and the lead is an array.
+register_wrapper("astropy.units.Quantity", _quantity_array, _quantity)
 register_wrapper("unyt.unyt_array", lambda array: array.ndview, _unyt_array)
 
 # Medical images -----------------------------------------------------------------------------------
@@ -264,11 +267,6 @@ def _blockwise(array: Any, call: WrappedCall) -> Any:
     """Call a function for each block of a dask array when that is computed."""
     import dask.array
 
-    call, others = call.without(dask.array.Array)
-    for other in others:
-        if other.shape != array.shape:
-            what = "an array that is computed later has the shape of the first one, or is computed"
-            raise call.error(array, f"{what} before: {other.shape} is not {array.shape}")
     options, tiles = call.options, call.options.get("tiles")
     by_slice = call.kwargs.get("slice_by_slice")
     if by_slice is None:
@@ -276,12 +274,24 @@ def _blockwise(array: Any, call: WrappedCall) -> Any:
     if isinstance(tiles, str):
         raise call.error(array, 'tiles="chunks" is for files; give lengths, such as (512, 512)')
     # The axes of what the function is called with: a slice, or all of them.
-    inner = list(range(array.ndim))
+    inner, named = list(range(array.ndim)), options.get("slice_axes") or (-2, -1)
     if by_slice:
-        named = options.get("slice_axes") or (-2, -1)
-        if any(isinstance(axis, str) for axis in named):
-            raise call.error(array, "its axes have no names; give slice_axes by index")
-        inner = [axis for axis in inner if axis in named or axis - array.ndim in named]
+        try:
+            axes = [call.dims.index(axis) if isinstance(axis, str) else axis for axis in named]
+        except ValueError:
+            axes = [dim or "none" for dim in call.dims]
+            why = f"slice_axes is {named}, and the axes have the names {axes}; give them by index"
+            raise call.error(array, why) from None
+        inner = [axis for axis in inner if axis in axes or axis - array.ndim in axes]
+    sliced, is_whole = options.get("sliced") or (), tiles is None and not by_slice
+    sliced = (sliced,) if isinstance(sliced, str) else sliced
+
+    def is_cut(name: str | None, arg: Any) -> bool:
+        return name in sliced or (is_whole and getattr(arg, "shape", None) == array.shape)
+
+    call, others = call.without(dask.array.Array, is_cut)
+    leading = [axis for axis in range(array.ndim) if axis not in inner]
+    others = [_companion(other, array, leading, call) for other in others]
     depth: dict[int, int] = {}
     if tiles is not None:
         halo = options.get("halo") or 0
@@ -302,38 +312,84 @@ def _blockwise(array: Any, call: WrappedCall) -> Any:
         way = "declare tiles=, or keep=True for a function that may be called for each block"
         why = f"it is a computation that has not run; pass .compute(), or {way}"
         raise call.error(array, why)
-    others = [other.rechunk(array.chunks) for other in others]
-    block = _Block(call, array, others)
+    chunks = [
+        tuple((1,) if n == 1 else own for n, own in zip(other.shape, array.chunks, strict=True))
+        for other in others
+    ]
+    others = [other.rechunk(own) for other, own in zip(others, chunks, strict=True)]
+    dims = call.dims if any(isinstance(axis, str) for axis in named) else ()
+    block = _Block(call, array, others, dims)
+    options = {"dtype": block.dtype, "meta": block.meta}
     if any(depth.values()):
         depths: Any = [depth, *[depth] * len(others)] if others else depth
-        return dask.array.map_overlap(
-            block, array, *others, depth=depths, boundary="none", dtype=block.dtype, meta=block.meta
-        )
-    return dask.array.map_blocks(block, array, *others, dtype=block.dtype, meta=block.meta)
+        options |= {"depth": depths, "boundary": "none"}
+        return dask.array.map_overlap(block, array, *others, **options)
+    return dask.array.map_blocks(block, array, *others, **options)
+
+
+def _companion(other: Any, array: Any, leading: list[int], call: WrappedCall) -> Any:
+    """An argument that is cut with a dask array: of its shape, or a value for each slice."""
+    import dask.array
+
+    other = dask.array.asarray(other)
+    lengths = tuple(array.shape[axis] for axis in leading)
+    if leading and other.shape == lengths:
+        return other.reshape([n if k in leading else 1 for k, n in enumerate(array.shape)])
+    if other.shape != array.shape:
+        what = "what is cut with an array that is computed later has the shape of it"
+        slices = f", or {lengths} for its slices" if leading else ""
+        why = f"{what}{slices}, or is computed before: {other.shape} is not {array.shape}"
+        raise call.error(array, why)
+    return other
 
 
 class _Block:
     """A call for one block, whose result has the dtype and the shape that dask was told."""
 
-    def __init__(self, call: WrappedCall, array: Any, others: list[Any]) -> None:
+    def __init__(self, call: WrappedCall, array: Any, others: list[Any], dims: Any) -> None:
         import numpy
 
-        self.call = call
-        self.dtype, self.meta = array.dtype, array._meta
+        self.call, self.dims = call, dims
+        # The axes of a value for each slice, which the others have beside them.
+        self.axes = [
+            tuple(k for k, n in enumerate(each.shape) if n != array.shape[k]) for each in others
+        ]
+        # What is computed later is computed by the policy of now.
+        self.policy = _policy(None, None, None, None, True)
         if call.dtype not in ("preserve", "default", "native"):
             self.dtype = numpy.dtype(call.dtype)
-            self.meta = self.meta.astype(self.dtype)
-        elif call.dtype != "preserve":
+            self.meta = array._meta.astype(self.dtype)
+        elif call.dtype == "preserve" and array.dtype != bool:
+            self.dtype, self.meta = array.dtype, array._meta
+        else:
             shape = tuple(min(16, chunks[0]) for chunks in array.chunks)
-            blocks = [numpy.zeros_like(each._meta, shape=shape) for each in (array, *others)]
+            blocks = [
+                numpy.zeros_like(
+                    each._meta, shape=[min(m, n) for m, n in zip(shape, each.shape, strict=True)]
+                )
+                for each in (array, *others)
+            ]
             try:
-                self.meta = call(*blocks)
+                self.meta = self._called(*blocks)
             except Exception as error:
                 error.add_note(f"It was called with zeros of shape {shape} to learn its dtype.")
                 raise
+            self._expect_array(array, self.meta, shape)
             self.dtype = numpy_dtype(self.meta)
+        is_stretched = call.scaling == "stretch" and call.dtype != "native"
+        if is_stretched and self.dtype.kind in "iu" and array.npartitions > 1:
+            why = 'scaling="stretch" needs the smallest and the largest value of all blocks'
+            raise call.error(array, f'{why}; use scaling="unit", or pass .compute()')
         if type(self.meta) is not type(array._meta):
             self._expect_joined(array)
+
+    def _expect_array(self, block: Any, result: Any, shape: tuple[int, ...]) -> None:
+        """Refuse a result that is no array with the shape of its block."""
+        found = getattr(result, "shape", None)
+        if found is None or isinstance(result, (tuple, list)) or tuple(found) != shape:
+            kind = type(result).__name__ if found is None else f"of the shape {tuple(found)}"
+            way = "return one array of its shape, or pass .compute()"
+            raise self.call.error(block, f"the result of a block of shape {shape} is {kind}; {way}")
 
     def _expect_joined(self, array: Any) -> None:
         """Refuse blocks that become NumPy arrays when dask joins them."""
@@ -346,14 +402,24 @@ class _Block:
             why = f"dask joins blocks of {name} with NumPy; convert them in a function of blocks"
             raise self.call.error(array, why)
 
+    def _called(self, block: Any, *others: Any) -> Any:
+        """The result for a block. Where the declaration names axes, the block has their names."""
+        parts = [other.squeeze(axes) for other, axes in zip(others, self.axes, strict=True)]
+        with dtype_policy(*self.policy[:3], range=self.policy[3]):
+            if not self.dims:
+                return self.call(block, *parts)
+            import xarray
+
+            result = self.call(xarray.Variable(self.dims, block), *parts)
+            return result.data if isinstance(result, xarray.Variable) else result
+
     def __call__(self, block: Any, *others: Any) -> Any:
-        result = self.call(block, *others)
-        found = tuple(result.shape), numpy_dtype(result)
-        if found != (tuple(block.shape), self.dtype):
+        result = self._called(block, *others)
+        self._expect_array(block, result, tuple(block.shape))
+        if (found := numpy_dtype(result)) != self.dtype:
+            way = "pass .compute(), or set dtype_conversion="
             raise self.call.error(
-                block,
-                f"the result of a block has the shape and the dtype {found}, not "
-                f"{(tuple(block.shape), self.dtype)}; pass .compute(), or set dtype_conversion=",
+                block, f"the dtype of a block's result is {found}, not {self.dtype}; {way}"
             )
         return result
 

@@ -16,6 +16,8 @@ def inexact(data: Any, array: numpy.ndarray) -> str | None:
     ``data`` is the table or the column that the array was made of. The name is empty if there is
     none, and None stands for no such column.
     """
+    if not _may_have_integers(data):
+        return None
     for column in _columns(data):
         values = numpy.asarray(column)
         if values.dtype.kind in "iu" and not _holds(array.dtype, values):
@@ -24,13 +26,48 @@ def inexact(data: Any, array: numpy.ndarray) -> str | None:
     return None
 
 
-def without_numbers(data: Any) -> list[str]:
-    """Return the names of the columns of a table that hold no numbers."""
-    return [
-        str(column.name)
-        for column in _columns(data)
-        if column is not data and numpy.asarray(column).dtype.kind not in "biufc"
-    ]
+def way(data: Any) -> str:
+    """Return the way to the numbers of a table, or of a column, that NumPy sees as objects."""
+    if not hasattr(data, "columns"):
+        return "make numbers of its values first"
+    dtypes = [(column.name, numpy.asarray(column).dtype) for column in _columns(data)]
+    others = [str(name) for name, dtype in dtypes if dtype.kind not in _NUMBERS]
+    if others:
+        return f"pass its numbers, without the columns {others}"
+    return (
+        'pass .to_numpy("float64"), or say dtype="float64", which is input_dtype= of a declared '
+        "function"
+    )
+
+
+def numbers(data: Any) -> numpy.ndarray | None:
+    """Return the array of a table whose columns are bools and numbers, or None.
+
+    pandas has no dtype that both have, and would make objects of them. Its integers become floats
+    if other columns are floats.
+    """
+    dtypes = [numpy.asarray(column).dtype for column in _columns(data)]
+    if not hasattr(data, "to_numpy") or any(dtype.kind not in _NUMBERS for dtype in dtypes):
+        return None
+    try:
+        return data.to_numpy(numpy.result_type(*dtypes))
+    except (TypeError, ValueError):
+        # A value is missing, and the dtype has no NaN.
+        return None
+
+
+_NUMBERS = "biufc"
+
+
+def _may_have_integers(data: Any) -> bool:
+    """Return whether a table may have a column of integers, by its dtypes."""
+    dtypes: Any = getattr(data, "dtypes", None)
+    return not all(map(_is_float, dtypes if hasattr(dtypes, "__iter__") else [dtypes]))
+
+
+def _is_float(dtype: Any) -> bool:
+    asked = getattr(dtype, "is_float", None)  # of Polars
+    return bool(asked()) if callable(asked) else getattr(dtype, "kind", "") in ("f", "c", "b")
 
 
 def _columns(data: Any) -> Iterable[Any]:

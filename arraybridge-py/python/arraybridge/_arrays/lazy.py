@@ -7,26 +7,30 @@ thread calls them, so no two tiles are written at the same time.
 
 from __future__ import annotations
 
+import itertools
+import math
+import sys
 from collections.abc import Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from numpy.exceptions import TooHardError
 
 from .._core import _known, convert  # type: ignore[import-not-found]
-from ..exceptions import MemoryConversionError
 
 __all__: list[str] = []
 
 # Stands for an array that was written, until it is replaced by what it was written to.
 WRITTEN = object()
 
+# The most bytes of chunks that are kept while tiles that follow one another share them.
+BAND = 256 << 20
+
 # Objects with one of these are in memory, and are converted as they are. `iloc` marks objects whose
-# `__getitem__` takes labels, `nnz` sparse ones, and `mask` masked ones, which a conversion refuses.
+# `__getitem__` takes labels, `magnitude` those with units, `nnz` sparse ones, and `mask` masked
+# ones, which a conversion refuses.
 _IN_MEMORY = (
     "__array_interface__", "__array_struct__", "__cuda_array_interface__", "__dlpack__",
-    "iloc", "nnz", "mask",
+    "iloc", "magnitude", "nnz", "mask",
 )  # fmt: skip
 
 
@@ -66,8 +70,12 @@ def _is_dask(array: Any) -> bool:
 
 
 def _is_loaded(array: Any) -> bool:
-    """Return whether an array of xarray holds one in memory, of whatever framework."""
-    return bool(getattr(getattr(array, "variable", array), "_in_memory", False))
+    """Return whether an array of xarray holds one in memory, of whatever framework or library."""
+    variable = getattr(array, "variable", array)
+    data = getattr(variable, "_data", None)
+    protocols = ("__array_function__", "__array_namespace__")
+    is_held = any(hasattr(data, protocol) for protocol in protocols) and not _is_dask(data)
+    return bool(getattr(variable, "_in_memory", False)) or is_held
 
 
 def stand_in(array: Any) -> np.ndarray[Any, Any] | None:
@@ -92,21 +100,122 @@ def read(array: Any, index: Any) -> np.ndarray[Any, Any]:
     return part if part.flags.owndata else part.copy()
 
 
-def padded(array: Any, widths: Sequence[tuple[int, int]], mode: str) -> Any:
-    """Return an array of the same framework and device with more elements along each axis."""
-    framework, _ = _known(array)
-    if mode != "constant" and framework in ("torch", "jax", "cupy"):
-        # By indexing, which stays on the device and in the graph.
-        for axis, width in enumerate(widths):
-            if width != (0, 0):
-                index = np.pad(np.arange(array.shape[axis]), width, mode)  # type: ignore[call-overload]
-                array = array[(slice(None),) * axis + (index,)]
+def banded(array: Any, cuts: Sequence[tuple[int, int, int]]) -> Any:
+    """Return an object that keeps the chunks of an array which tiles share, or the array itself.
+
+    `cuts` are the axis, the length and the halo of the tiles along each axis that is cut. They are
+    read in C order.
+    """
+    shape, chunks, dtype = _shape(array), _chunks_of(array, is_written=False), _dtype(array)
+    if shape is None or chunks is None or dtype is None or 0 in shape or 0 in chunks:
         return array
-    host = np.pad(convert(array, "numpy"), widths, mode)  # type: ignore[call-overload]
-    if framework == "numpy":
-        return host
-    device = getattr(array, "device", None) if framework in ("torch", "jax", "cupy") else None
-    return convert(host, framework, device=device)
+    if all(halo == 0 and length % chunks[axis] == 0 for axis, length, halo in cuts):
+        return array
+    # How many chunks a tile has along each axis.
+    counts = [-(-n // chunk) for n, chunk in zip(shape, chunks, strict=True)]
+    for axis, length, halo in cuts:
+        counts[axis] = min(counts[axis], (length + 2 * halo - 2) // chunks[axis] + 2)
+    most = BAND // (math.prod(chunks) * dtype.itemsize)
+    return _Band(array, chunks, cuts, most) if math.prod(counts) <= most else array
+
+
+class _Band:
+    """An array of which a chunk is kept until the last of its tiles was read, if there is room."""
+
+    def __init__(
+        self, array: Any, chunks: tuple[int, ...], cuts: Sequence[tuple[int, int, int]], most: int
+    ) -> None:
+        self.array, self.shape, self.dtype = array, array.shape, array.dtype
+        self.chunks, self.cuts, self.most = chunks, cuts, most
+        # By their place among the chunks. Those that were used last are at the end.
+        self.kept: dict[tuple[int, ...], np.ndarray[Any, Any]] = {}
+
+    def __getitem__(self, index: tuple[slice, ...]) -> np.ndarray[Any, Any]:
+        try:
+            return self._read(index)
+        except MemoryError:
+            self.kept.clear()
+            return read(self.array, index)
+
+    def _read(self, index: tuple[slice, ...]) -> np.ndarray[Any, Any]:
+        spans = [range(n)[i] for n, i in zip(self.shape, index, strict=True)]
+        # Several tiles begin at 0 if the halo is longer than a tile. The first of them is taken.
+        starts = [(spans[axis].start, length, halo) for axis, length, halo in self.cuts]
+        tile = tuple((at + halo) // length if at else 0 for at, length, halo in starts)
+        boxes = [(s.start // c, -(-s.stop // c)) for s, c in zip(spans, self.chunks, strict=True)]
+        places = [*itertools.product(*(range(*box) for box in boxes))]
+        self._fetch([place for place in places if place not in self.kept])
+        part = np.empty([len(span) for span in spans], self.kept[places[0]].dtype)
+        for place in places:
+            chunk = self.kept.pop(place)
+            firsts = [at * c for at, c in zip(place, self.chunks, strict=True)]
+            ends = [
+                (max(s.start, a), min(s.stop, a + n))
+                for s, a, n in zip(spans, firsts, chunk.shape, strict=True)
+            ]
+            there = [slice(a - s.start, b - s.start) for s, (a, b) in zip(spans, ends, strict=True)]
+            here = [slice(a - at, b - at) for at, (a, b) in zip(firsts, ends, strict=True)]
+            part[tuple(there)] = chunk[tuple(here)]
+            if self._last(place) > tile:
+                self.kept[place] = chunk
+        while len(self.kept) > max(self.most, len(places)):
+            del self.kept[next(iter(self.kept))]
+        return part
+
+    def _last(self, place: tuple[int, ...]) -> tuple[int, ...]:
+        """The last tile that a chunk is in."""
+        along = ((axis, length, halo, self.chunks[axis]) for axis, length, halo in self.cuts)
+        ends = ((axis, length, halo, (place[axis] + 1) * c) for axis, length, halo, c in along)
+        return tuple(
+            min((min(end, self.shape[axis]) - 1 + halo) // length, (self.shape[axis] - 1) // length)
+            for axis, length, halo, end in ends
+        )
+
+    def _fetch(self, missing: list[tuple[int, ...]]) -> None:
+        """Read chunks, at once, as their library may decode several at a time."""
+        if not missing:
+            return
+        firsts = [min(along) for along in zip(*missing, strict=True)]
+        ends = [max(along) + 1 for along in zip(*missing, strict=True)]
+        box = zip(firsts, ends, self.chunks, self.array.shape, strict=True)
+        block = read(self.array, tuple(slice(a * c, min(b * c, n)) for a, b, c, n in box))
+        for place in missing:
+            at = [
+                slice((i - a) * c, (i - a + 1) * c)
+                for i, a, c in zip(place, firsts, self.chunks, strict=True)
+            ]
+            # A view would keep the whole block.
+            self.kept[place] = block[tuple(at)].copy() if len(missing) > 1 else block
+
+
+def padded(array: Any, widths: Sequence[tuple[int, int]], mode: str) -> Any:
+    """Return an array of the same class, framework and device with more elements along each axis.
+
+    An axis without elements has no edge, and gets zeros in every mode.
+    """
+    framework, _ = _known(array)
+    if framework not in ("numpy", "cupy", "torch", "jax", "tensorflow"):
+        return convert(padded(convert(array, "numpy"), widths, mode), framework)
+    xp: Any = sys.modules["jax.numpy" if framework == "jax" else framework]
+    # Each way stays on the device and in the graph.
+    if mode == "constant" or 0 in array.shape:
+        if framework == "torch":
+            return xp.nn.functional.pad(array, [n for pair in reversed(widths) for n in pair])
+        if framework != "numpy":
+            return xp.pad(array, widths)
+        pairs = [*zip(array.shape, widths, strict=True)]
+        # Keeps a mask and a unit, which `numpy.pad` does not.
+        whole = np.zeros_like(array, shape=[a + n + b for n, (a, b) in pairs])
+        whole[tuple(slice(a, a + n) for n, (a, _) in pairs)] = array
+        return whole
+    for axis, width in enumerate(widths):
+        if width != (0, 0):
+            index = np.pad(np.arange(array.shape[axis]), width, mode)  # type: ignore[call-overload]
+            if framework == "tensorflow":
+                array = xp.gather(array, index, axis=axis)
+            else:
+                array = array[(slice(None),) * axis + (index,)]
+    return array
 
 
 def rows(array: Any) -> int:
@@ -150,17 +259,12 @@ def chunks(array: Any, out: Any) -> tuple[int, ...]:
     )
 
 
-def check_out(out: Any, reads: Sequence[Any], cut: Sequence[Any], function: str) -> np.dtype[Any]:
-    """Return the dtype of an object that results are written to.
+def check_out(out: Any, function: str, is_known: bool) -> np.dtype[Any] | None:
+    """Return the dtype of an object that results are written to, if it is not known.
 
-    Raises ``TypeError`` if it cannot be written to, ``ValueError`` if it has memory of an array
-    that is read again after a part was written. Of the arrays in ``cut``, each part is read before
-    its result is written.
+    Raises ``TypeError`` or ``ValueError`` if it cannot be written to.
     """
-    shape, known = _shape(out), _known(out)
-    if known is not None and known[0] in ("jax", "tensorflow"):
-        raise TypeError(f"{function}(): out is an array of {known[0]}, which never changes")
-    if shape is None or not hasattr(out, "dtype") or not hasattr(type(out), "__setitem__"):
+    if _shape(out) is None or not hasattr(out, "dtype") or not hasattr(type(out), "__setitem__"):
         raise TypeError(
             f"{function}(): out must be an array with shape, dtype and __setitem__, such as one of "
             f"zarr, h5py or NumPy, not {type(out).__name__}"
@@ -175,88 +279,21 @@ def check_out(out: Any, reads: Sequence[Any], cut: Sequence[Any], function: str)
     if isinstance(out, np.ndarray) and flags is not None and not flags.writeable:
         raise ValueError(f"{function}(): out is read-only")
     dtype = _dtype(out)
-    if dtype is None and known is not None:
-        dtype = convert(out[tuple(slice(0, 0) for _ in shape)], "numpy").dtype
-    if dtype is None:
+    if dtype is None and not is_known:
         raise TypeError(f"{function}(): out has no dtype of NumPy's; its dtype is {out.dtype!r}")
-    if any(_is_same(out, array) for array in reads):
-        raise ValueError(
-            f"{function}(): out is an array that is read again after a part of it was written, for "
-            "a tile with a halo or as an argument that is not cut; write to another array"
-        )
-    if any(_is_moved(out, array) for array in cut):
-        raise ValueError(
-            f"{function}(): out shares memory with an array that is cut, at other places: a part "
-            "would be read after the result of another one was written there; write to another "
-            "array, or to the same one"
-        )
     return dtype
 
 
-def _memory(array: Any) -> np.ndarray[Any, Any] | None:
-    """Return an array of NumPy with the addresses of an array, which may be on a device."""
-    if getattr(array, "requires_grad", False) is True:
-        array = array.detach()
-    try:
-        described = array.__cuda_array_interface__
-    except (AttributeError, KeyError, RuntimeError, TypeError, ValueError):
-        return _on_host(array)
-    fields = {key: described.get(key) for key in ("shape", "typestr", "data", "strides")}
-    return np.asarray(SimpleNamespace(__array_interface__={**fields, "version": 3}))
-
-
-def overlap(one: Any, other: Any) -> bool:
-    """Return whether two arrays have a byte in common, or may have: some are too hard to tell."""
-    ours, theirs = _memory(one), _memory(other)
-    if ours is None or theirs is None:
-        return False
-    try:
-        return np.shares_memory(ours, theirs, max_work=10_000)
-    except TooHardError:
+def is_same(out: Any, array: Any) -> bool:
+    """Return whether two objects are the same, or the same array in a file."""
+    if out is array:
         return True
-
-
-def overlaps_itself(array: Any) -> bool:
-    """Return whether elements of an array may share memory with each other."""
-    memory = _memory(array)
-    if memory is None or memory.size == 0:
+    if _known(out) is not None or _known(array) is not None:
         return False
-    end, axes = memory.itemsize, zip(memory.strides, memory.shape, strict=True)
-    for stride, length in sorted((abs(stride), length) for stride, length in axes):
-        if length > 1 and stride < end:
-            return True
-        end += stride * (length - 1)
-    return False
-
-
-def _is_moved(out: Any, array: Any) -> bool:
-    """Return whether two arrays share memory, but not each element with that at its own place."""
-    if not overlap(out, array):
-        return False
-    ours, theirs = _memory(out), _memory(array)
-    assert ours is not None and theirs is not None
-    axes = min(ours.ndim, theirs.ndim)
-    return ours.ctypes.data != theirs.ctypes.data or ours.strides[:axes] != theirs.strides[:axes]
-
-
-def _on_host(array: Any) -> np.ndarray[Any, Any] | None:
-    """Return an array of a framework as one of NumPy on the same memory, if there is one."""
-    if isinstance(array, np.ndarray):
-        return array
-    try:
-        return convert(array, "numpy", copy=False) if _known(array) else None
-    except (MemoryConversionError, RuntimeError, TypeError, ValueError):
-        return None
-
-
-def _is_same(out: Any, array: Any) -> bool:
-    ours, theirs = _on_host(out), _on_host(array)
-    if ours is not None and theirs is not None:
-        return np.may_share_memory(ours, theirs)
     try:
         # Two objects of one data set of a file are equal.
         ours, theirs = _stored(out), _stored(array)
-        return out is array or type(ours) is type(theirs) and bool(ours == theirs)
+        return type(ours) is type(theirs) and bool(ours == theirs)
     except (TypeError, ValueError, RuntimeError):
         return False
 
@@ -270,7 +307,4 @@ def write(
         raise ValueError(
             f"{function}(): out has the shape {found}, and the result the shape {shape}"
         )
-    known = _known(out)
-    if known is not None and known[0] != "numpy":
-        array = convert(array, known[0])
     _from_zero(out)[index] = array

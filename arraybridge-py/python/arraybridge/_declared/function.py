@@ -14,7 +14,7 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .._graphs.dynamo import in_graph, is_compiling
+from .._graphs.dynamo import in_graph, is_compiling, read_objects
 
 __all__: list[str] = []
 
@@ -106,20 +106,34 @@ def about(function: Any) -> tuple[Any, Binding, str, Kind]:
 
 
 def extended(
-    signature: inspect.Signature, added: list[tuple[str, bool | None]]
+    signature: inspect.Signature, added: Mapping[str, Any], annotations: Mapping[str, Any]
 ) -> inspect.Signature:
-    """Return a signature with more keywords, given with their defaults."""
+    """Return a signature with those of the added keywords that have annotations.
+
+    ``added`` has their defaults.
+    """
     parameters = list(signature.parameters.values())
     ends = bool(parameters) and parameters[-1].kind is inspect.Parameter.VAR_KEYWORD
     last = [parameters.pop()] if ends else []
     keyword = inspect.Parameter.KEYWORD_ONLY
-    # Where a program uses the original package's configurations, it looks for their types here.
-    configs = sys.modules.get("arraybridge.compat.configs")
-    types_of: dict[str, Any] = getattr(configs, "ANNOTATIONS", {})
-    for name, default in added:
-        annotation = types_of.get(name, inspect.Parameter.empty)
-        parameters.append(inspect.Parameter(name, keyword, default=default, annotation=annotation))
+    parameters += [
+        inspect.Parameter(name, keyword, default=default, annotation=annotations[name])
+        for name, default in added.items()
+        if name in annotations
+    ]
     return signature.replace(parameters=[*parameters, *last])
+
+
+def _shown(signature: inspect.Signature, added: Mapping[str, Any]) -> inspect.Signature:
+    """Return the signature that a declared function shows: its own.
+
+    OpenHCS looks for the keywords of the original package there, and for their types.
+    """
+    if "openhcs" not in sys.modules:
+        return signature
+    from ..compat.configs import ANNOTATIONS
+
+    return extended(signature, added, ANNOTATIONS)
 
 
 # What an object has of its function besides `__dict__`. `inspect` finds the kind of a function by
@@ -133,14 +147,15 @@ _COPIED = (
 def dress(
     declared: Any,
     function: Any,
-    signature: inspect.Signature | None,
+    signature: tuple[inspect.Signature, list[tuple[str, bool | None]]] | None,
     memory_types: tuple[str, str, str],
     options: Mapping[str, Any],
     is_coroutine: bool,
 ) -> None:
     """Give a declared function the attributes that it shows.
 
-    Those of ``function`` are copied if there is one.
+    Those of ``function`` are copied if there is one. ``signature`` is the function's own, with the
+    added keywords and their defaults.
     """
     if function is not None:
         declared.__dict__.update(getattr(function, "__dict__", {}))
@@ -151,15 +166,21 @@ def dress(
             if hasattr(function, name):
                 setattr(declared, name, getattr(function, name))
         declared.__wrapped__ = function
+    added = dict(signature[1]) if signature else {}
     if signature is not None:
-        declared.__signature__ = signature
+        declared.__signature__ = _shown(signature[0], added)
     declared.input_memory_type, declared.output_memory_type, declared.execution_memory_type = (
         memory_types
     )
     # Python goes straight to the object if it can. Dynamo and CPython 3.11 read the code above.
     owner = declared.__closure__[0].cell_contents if function is None else declared
     owner._in_graph = in_graph(declared.__wrapped__, memory_types, options)
-    owner._is_compiling = is_compiling
+    owner._is_compiling, owner._added = is_compiling, added
+    if owner is declared:
+        read_objects()
+    # A Rust function writes to what it takes as an `ArrayViewMut`.
+    if writes := options.get("writes") or options.get("written"):
+        declared._writes = writes
     if "contract" in options:
         contract = declared.contract = options["contract"]
         if contract is not None and not callable(contract):

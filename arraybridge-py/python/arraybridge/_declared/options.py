@@ -180,7 +180,7 @@ OPTIONS = (
     Option("writes", "str or sequence of str", """
         The parameters that the function writes to. What it writes to a copy is written back, and an
         array that nobody can write to is refused before the call. For PyTorch, which counts writes,
-        this needs no declaration.
+        this needs no declaration. `()` declares that it writes to none.
     """, check=_parameters, takes_gradients=False),
     Option("sliced", "str or sequence of str", """
         The parameters that are sliced and split together with the first array. One with a value for
@@ -188,7 +188,8 @@ OPTIONS = (
     """, check=_parameters),
     Option("device", "str or int", """
         As in `convert`. By default, the device of the first array that belongs to the framework,
-        else the framework's current accelerator, else the host.
+        else the framework's current accelerator, else the host. A program that `jax.jit` compiles
+        runs where its arguments are.
     """, takes_gradients=False),
     Option("gpu_id", "int", """
         The index of the accelerator to prefer. If the framework finds no accelerator on this
@@ -315,11 +316,24 @@ def documented() -> str:
     return text
 
 
+def signature() -> Any:
+    """Return the signature of a decorator, in which editors and notebooks find the options."""
+    from inspect import Parameter, Signature
+
+    function = Parameter("function", Parameter.POSITIONAL_ONLY, default=None)
+    options = [Parameter(name, Parameter.KEYWORD_ONLY, default=None) for name in _KNOWN]
+    return Signature([function, *options])
+
+
 def check_names(options: Mapping[str, Any], private: Sequence[str] = ()) -> None:
     """Refuse what is not an option for everyone, nor among the private ones."""
     for name in options:
         if name not in _KNOWN and name not in private:
-            raise TypeError(f'unknown option "{name}"; known are {", ".join(_KNOWN)}')
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, _KNOWN, 1)
+            way = f'did you mean "{near[0]}"?' if near else f"known are {', '.join(_KNOWN)}"
+            raise TypeError(f'unknown option "{name}"; {way}')
 
 
 def read(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import copy
+import inspect
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy
@@ -12,30 +15,66 @@ from ..exceptions import UnexpectedResultError
 __all__: list[str] = []
 
 
-class Described:
+class Keyed:
+    """Equal to the objects of its class that have an equal key.
+
+    The first entry of a key has a hash. Others may have none, such as TensorFlow's trees.
+    """
+
+    @property
+    def _key(self) -> tuple[Any, ...]:
+        raise NotImplementedError
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key[0])
+
+
+class Call(Keyed):
+    """A call that a framework compiles once for all that are equal and for all numbers in it."""
+
+    numbered = "arguments"  # the attribute that has the numbers
+
+    def apart(self) -> tuple[Any, tuple[Any, ...]]:
+        """Return the call with zeros for its numbers, and the numbers."""
+        found = copy.copy(self)
+        rest, numbers = getattr(self, self.numbered).apart()
+        setattr(found, self.numbered, rest)
+        return found, numbers
+
+    def bound(self, numbers: Sequence[Any]) -> Any:
+        """Return the call with these numbers."""
+        found = copy.copy(self)
+        setattr(found, self.numbered, getattr(self, self.numbered).bound(numbers))
+        return found
+
+
+class Described(Keyed):
     """The shape and the dtype of an array."""
+
+    without_values = True
+    """Rust tells it from an array by this."""
 
     def __init__(self, shape: Sequence[int | None], dtype: Any) -> None:
         # A length that nobody knows, such as that of a batch, counts as one.
+        self.is_open = None in shape
         self.shape = tuple(1 if length is None else int(length) for length in shape)
         self.dtype = dtype
 
     @classmethod
     def of(cls, array: Any) -> Described:
-        return cls(array.shape, array.dtype)
+        return array if type(array) is cls else cls(array.shape, array.dtype)
 
     @property
     def name(self) -> str:
         """The name of the dtype."""
         return dtype_name(self.dtype)
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Described):
-            return False
-        return (self.shape, self.name) == (other.shape, other.name)
-
-    def __hash__(self) -> int:
-        return hash((self.shape, self.name))
+    @property
+    def _key(self) -> tuple[Any, ...]:
+        return ((self.shape, self.name),)
 
     def __str__(self) -> str:
         return f"{self.name}{[*self.shape]}"
@@ -83,7 +122,11 @@ HERE = object()
 _PLAIN = (type(None), bool, int, float, complex, str, bytes)
 
 
-class Arguments:
+def _is_number(leaf: Any) -> bool:
+    return type(leaf) is float or (type(leaf) is int and -(2**63) <= leaf < 2**63)
+
+
+class Arguments(Keyed):
     """The arguments of a call without its arrays. Calls with equal ones differ in arrays alone."""
 
     def __init__(self, library: Any, tree: Any, rest: Sequence[Any]) -> None:
@@ -104,26 +147,48 @@ class Arguments:
         leaves = [next(found) if leaf is HERE else leaf for leaf in self.rest]
         return self.library.unflatten(leaves, self.tree)
 
+    def apart(self) -> tuple[Arguments, tuple[Any, ...]]:
+        """Return the arguments with a zero for each number, and the numbers.
+
+        A program that gets these is one for all of them.
+        """
+        numbers = tuple(filter(_is_number, self.rest))
+        return self.bound([type(number)(0) for number in numbers]), numbers
+
+    def bound(self, numbers: Sequence[Any]) -> Arguments:
+        """Return the arguments with these numbers."""
+        found = iter(numbers)
+        rest = [next(found) if _is_number(leaf) else leaf for leaf in self.rest]
+        return Arguments(self.library, self.tree, rest)
+
     @property
     def is_plain(self) -> bool:
         """Whether all arguments but the arrays are numbers, strings and the like."""
         return all(leaf is HERE or type(leaf) in _PLAIN for leaf in self.rest)
 
     @property
-    def _leaves(self) -> Any:
+    def _key(self) -> tuple[Any, ...]:
         # Numbers that are equal may differ: 0.0 and -0.0, 1 and True.
-        return [
+        leaves = tuple(
             (type(leaf), repr(leaf) if type(leaf) in _PLAIN else id(leaf)) for leaf in self.rest
-        ]
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Arguments) and (
-            (self.library, self._leaves, self.tree) == (other.library, other._leaves, other.tree)
         )
+        return leaves, self.library, self.tree
 
-    def __hash__(self) -> int:
-        # TensorFlow's trees have no hash.
-        return hash(tuple(self._leaves))
+
+def completed(
+    function: Any, result: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
+) -> Any:
+    """Call ``result`` with the arguments of a function, and with its defaults under their names."""
+    more: dict[str, Any] = {}
+    with contextlib.suppress(TypeError, ValueError):
+        bound, taken = inspect.signature(function).bind(*args, **kwargs), inspect.signature(result)
+        given = set(bound.arguments)
+        bound.apply_defaults()
+        for name, value in bound.arguments.items():
+            parameter = taken.parameters.get(name)
+            if name not in given and parameter is not None and parameter.default is parameter.empty:
+                more[name] = value
+    return result(*args, **kwargs, **more)
 
 
 def by_argument(gradients: Any, args: Sequence[Any], backward: str) -> tuple[Any, ...]:

@@ -7,6 +7,10 @@ program is compiled.
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import importlib.abc
+import importlib.util
 import inspect
 import itertools
 import sys
@@ -17,7 +21,7 @@ from typing import Any
 
 import numpy
 
-from .._core import _watch_dynamo, finish_dtype  # type: ignore[import-not-found]
+from .._core import Declared, _watch_dynamo, finish_dtype  # type: ignore[import-not-found]
 from .._declared.options import OPTIONS
 
 __all__: list[str] = []
@@ -34,6 +38,8 @@ class Candidate:
         # Graphs take numbers for constants.
         self.number = next(_NUMBERS)
         CANDIDATES[self.number] = self
+        # A number may be a symbol to the compiler, and a text is none.
+        self.key = str(self.number)
 
     def refuse(self, reason: str) -> None:
         """Add the reason to the message about the graph break that follows."""
@@ -41,6 +47,8 @@ class Candidate:
 
 
 CANDIDATES: weakref.WeakValueDictionary[int, Candidate] = weakref.WeakValueDictionary()
+NATIVE: weakref.WeakValueDictionary[int, Candidate] = weakref.WeakValueDictionary()
+"""Those of Rust functions with a rule, by the identity of the function."""
 _NUMBERS = itertools.count()
 
 
@@ -65,11 +73,15 @@ def in_graph(
     known |= {"output_type", "dtype_conversion"}
     if options.get("scaling") == "clamp":
         known.add("scaling")
+    # A Rust function with a rule for the shapes of its results opens its arrays itself.
+    is_native = getattr(function, "_is_native", False)
+    if is_native:
+        known |= {"arrays", "opened", "written", "delivers", "shown"}
     # JAX's compiled functions wrap one.
     code = function if execution == "torch" else inspect.unwrap(function)
     may_be_read = (
         output in ("torch", "input")
-        and inspect.isfunction(code)
+        and (execution == "torch" or inspect.isfunction(code) or is_native)
         and not inspect.isgeneratorfunction(code)
         and chosen <= known
     )
@@ -92,11 +104,15 @@ def in_graph(
     candidate = None
     if may_be_read and not is_plain:
         candidate = Candidate(function, execution, name, options, left)
+        if is_native:
+            NATIVE[id(function)] = candidate
+            for compiler in COMPILERS:
+                _after(compiler, functools.partial(_register, compiler, function))
 
     def call(declared: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         import torch
 
-        from . import operator
+        from . import native, operator
 
         # Python runs a frame that Dynamo gave up, though Dynamo read the frame above it.
         if not torch.compiler.is_compiling():
@@ -111,7 +127,9 @@ def in_graph(
         planned = None
         if not kwargs.get("slice_by_slice"):
             if candidate is not None:
-                planned = operator.call(candidate.number, args, given)
+                planned = native.call(candidate.key, args, given, name)
+                if planned is None:
+                    planned = operator.call(candidate.number, args, given)
             elif is_plain and _all_fit((args, given), torch):
                 planned = (function(*args, **given),)
         if planned is None:
@@ -122,6 +140,75 @@ def in_graph(
         return result if lead is None else _finished(result, lead, wanted, name, torch)
 
     return call
+
+
+_DYNAMO = "torch._dynamo"
+_AFTER: dict[str, dict[Callable[[], Any], None]] = {}
+
+
+def _after(name: str, then: Callable[[], Any]) -> None:
+    """Call a function once a module is imported."""
+    if name in sys.modules:
+        then()
+        return
+    if not any(isinstance(finder, _Watch) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Watch())
+    _AFTER.setdefault(name, {})[then] = None
+
+
+class _Watch(importlib.abc.MetaPathFinder):
+    """Waits until modules are imported. Others may look for their specs before."""
+
+    is_looking = False
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
+        if name not in _AFTER or self.is_looking:
+            return None
+        self.is_looking = True
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            self.is_looking = False
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def executed(module: Any) -> None:
+                execute(module)
+                for then in _AFTER.pop(name, ()):
+                    then()
+
+            spec.loader.exec_module = executed  # type: ignore[method-assign]
+        return spec
+
+
+def read_objects() -> None:
+    """Have Dynamo read the objects of declared functions that are no functions of Python."""
+    _after(_DYNAMO, _substitute)
+
+
+COMPILERS = {_DYNAMO: "torch", "jax": "jax", "tensorflow": "tensorflow"}
+"""The modules that compile programs, and the modules here."""
+
+
+def _register(compiler: str, function: Any) -> None:
+    """Register the operator of a Rust function, for programs that another process has saved."""
+    # A later call says what is wrong.
+    with contextlib.suppress(Exception):
+        importlib.import_module(f".{COMPILERS[compiler]}", __package__).operator(function)
+
+
+@functools.cache
+def _substitute() -> None:
+    import torch
+
+    call = Declared.__call__
+    # PyTorch 2.5 and older have no such functions.
+    if hasattr(torch.compiler, "substitute_in_graph"):
+        torch.compiler.substitute_in_graph(call, skip_signature_check=True)(_read)
+
+
+def _read(declared: Any, /, *args: Any, **kwargs: Any) -> Any:
+    return declared._in_graph(declared, args, kwargs)
 
 
 def outside(declared: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -201,14 +288,15 @@ def _first(value: Any, torch: Any) -> Any:
 def _finished(result: Any, lead: Any, conversion: Any, name: str, torch: Any) -> Any:
     """Return a result whose first tensor has the dtype of the policy."""
     first = _first(result, torch)
-    if first is None:
+    # Lengths that nobody compares stay symbols.
+    if first is None or (isinstance(conversion, str) and conversion == "native"):
         return result
     lengths = [*_small(first.shape, lead.shape), *_small(lead.shape, lead.shape)]
     carries = first.requires_grad
     to = _dtype(first.dtype, lead.dtype, conversion, carries, first.dim(), *lengths)
     if to == first.dtype:
         return result
-    return _replaced(result, first, _cast(first, to, lead, conversion, name, torch), torch)
+    return _replaced(result, first, _cast(first, to, name, torch), torch)
 
 
 def _small(shape: Any, lead_shape: Any) -> list[int]:
@@ -247,7 +335,7 @@ def _dtype(
 _dtype._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
-def _cast(tensor: Any, to: Any, lead: Any, conversion: Any, name: str, torch: Any) -> Any:
+def _cast(tensor: Any, to: Any, name: str, torch: Any) -> Any:
     is_float = tensor.dtype.is_floating_point
     if (is_float or tensor.dtype.is_complex) and (
         to.is_complex or (to.is_floating_point and is_float and to.itemsize > 1)
@@ -258,8 +346,33 @@ def _cast(tensor: Any, to: Any, lead: Any, conversion: Any, name: str, torch: An
         wide = tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()
         rounded = torch.nan_to_num(wide.round(), 0.0, limits.max, limits.min)
         return rounded.clamp(limits.min, limits.max).to(to)
-    # A seldom cast is left to the library, outside the graph.
-    return finish_dtype(tensor, lead, dtype_conversion=conversion, function=name)
+    # A seldom cast is an operation of ours, which there is once it is registered.
+    dtype = _registered(to)
+    return torch.ops.arraybridge.cast(tensor, dtype, name)
+
+
+def _registered(dtype: Any) -> str:
+    _register_cast()
+    return str(dtype).rpartition(".")[2]
+
+
+_registered._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
+@functools.cache
+def _register_cast() -> Any:
+    import torch
+
+    def cast(tensor, dtype, function):  # type: ignore[no-untyped-def]
+        return finish_dtype(tensor, tensor, dtype_conversion=dtype, function=function)
+
+    def without_values(tensor, dtype, function):  # type: ignore[no-untyped-def]
+        return tensor.new_empty(tensor.shape, dtype=getattr(torch, dtype))
+
+    schema = "(Tensor tensor, str dtype, str function) -> Tensor"
+    op = torch.library.custom_op("arraybridge::cast", cast, mutates_args=(), schema=schema)
+    op.register_fake(without_values)
+    return op
 
 
 def _replaced(result: Any, first: Any, cast: Any, torch: Any) -> Any:

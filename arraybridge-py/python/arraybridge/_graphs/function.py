@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy
 
-from .._core import _known, _narrow, convert  # type: ignore[import-not-found]
+from .._core import _beside, _known, _narrow, convert  # type: ignore[import-not-found]
 from ..exceptions import (
     CopyRequiredError,
     MemoryConversionError,
@@ -22,14 +23,17 @@ from ..exceptions import (
 from .described import (
     HERE,
     Arguments,
+    Call,
     Described,
     by_argument,
     chosen,
+    completed,
     dtype_name,
     is_inexact,
     numpy_dtype,
     spread,
 )
+from .modes import Modes
 
 __all__: list[str] = []
 
@@ -42,13 +46,21 @@ Results = tuple[list[Any], Any]
 Pull = Callable[[Sequence[Any]], list[Any]]
 
 
+class Cell(NamedTuple):
+    """Something that a call may change besides its results, such as the state of random numbers."""
+
+    read: Callable[[], Any]
+    """Returns its values, as a new NumPy array."""
+    write: Callable[[Any], Any]
+
+
 @functools.cache
 def library(framework: str) -> Any:
     """Return the module here of a framework with gradients, which imports the framework."""
     return importlib.import_module(f"{__package__}.{framework}")
 
 
-class Function:
+class Function(Call):
     """A function of the arrays of one framework, in a list, that returns such a list.
 
     The first list has an array for each place of ``mask``, true where a gradient is wanted.
@@ -66,6 +78,11 @@ class Function:
     ) -> None:
         self.code, self.framework, self.name, self.by_hand = code, framework, name, by_hand
         self.arguments, self.mask, self.caller = arguments, tuple(mask), arguments.library
+        # A Rust function with a rule for the shapes of its results.
+        self.is_native = getattr(code, "_is_native", False)
+        self.modes = Modes()
+        # What a second pass has to find as the first one did, and why there can be none.
+        self.cells: list[Cell] = library(framework).cells() if framework in OWN else []
         # JAX's gradients of complex numbers are the conjugates of those of the others.
         self.conjugates = (self.caller.name == "jax") != (framework == "jax")
         jax = sys.modules.get("jax") if framework == "jax" else None
@@ -73,14 +90,60 @@ class Function:
         self.has_program = is_compiled and arguments.is_plain
 
     @property
-    def _key(self) -> Any:
-        return self.arguments, id(self.code), self.framework, self.by_hand, self.mask
+    def _key(self) -> tuple[Any, ...]:
+        code = self.arguments, id(self.code), self.mask
+        return code, self.framework, self.by_hand, self.modes
 
-    def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and self._key == other._key
+    unrepeatable: str | None = None
 
-    def __hash__(self) -> int:
-        return hash((self.arguments, id(self.code), self.mask))
+    # For the caller's arrays, in the modes of the call
+
+    @contextlib.contextmanager
+    def as_called(self, is_recorded: bool) -> Iterator[None]:
+        own = is_recorded and self.framework in OWN
+        with self.modes.on(), library(self.framework).recording() if own else _NOTHING:
+            yield
+
+    def made(self, arrays: Sequence[Any]) -> Results:
+        """Return the results and their form."""
+        with self.as_called(isinstance(self, _Derived)):
+            results, form = self.run(self.lend(arrays))
+        is_torch = self.framework == "torch"
+        return [each.detach() for each in results] if is_torch else results, form
+
+    def recorded(self, arrays: Sequence[Any]) -> tuple[list[Any], Any, Pull]:
+        """Do what ``linearize`` does. Gradients are those of the caller's framework too."""
+        with self.as_called(True):
+            results, form, pull = self.linearize(self.lend(arrays))
+
+        def back(gradients: Sequence[Any]) -> list[Any]:
+            with self.as_called(True):
+                return pull(self.lend(gradients))
+
+        return results, form, back
+
+    # What a call may change, for a second pass
+
+    def state(self) -> list[Any]:
+        """Return what a second pass needs to find as it is now: at most one array, of bytes."""
+        if not self.cells:
+            return []
+        found = [numpy.asarray(cell.read()).reshape(-1).view("uint8") for cell in self.cells]
+        return [numpy.concatenate(found)]
+
+    @contextlib.contextmanager
+    def again(self, state: Any) -> Iterator[None]:
+        """Make a pass in a state from before, and leave no trace of it."""
+        now = [cell.read() for cell in self.cells]
+        rest = memoryview(numpy.asarray(convert(state, "numpy")).tobytes())
+        for cell, value in zip(self.cells, now, strict=True):
+            was, rest = rest[: value.nbytes], rest[value.nbytes :]
+            cell.write(numpy.frombuffer(was, value.dtype).reshape(value.shape).copy())
+        try:
+            yield
+        finally:
+            for cell, value in zip(self.cells, now, strict=True):
+                cell.write(value)
 
     def refused(self, why: str, method: str = "gradient") -> NotDifferentiableError:
         """Return the error of a function through which no derivative can flow."""
@@ -107,7 +170,7 @@ class Function:
         lent = []
         for number, array in enumerate(arrays):
             try:
-                lent.append(lend(array, self.framework, self.name))
+                lent.append(lend(self.caller.plain(array), self.framework, self.name))
             except MemoryConversionError as error:
                 error._argument = number  # type: ignore[attr-defined]
                 raise
@@ -119,12 +182,17 @@ class Function:
         watched = [a for a in arrays if self.framework == "torch" and not a.is_inference()]
         versions = [array._version for array in watched]
         args, kwargs = self.arguments.filled(arrays)
-        found = self.flat(self.code(*args, **kwargs))
+        found = self.flat(self.beside(arrays, lambda: self.code(*args, **kwargs)))
         if versions != [array._version for array in watched]:
             raise self.refused(
                 "it writes to an argument, whose memory is the caller's; let it write to a clone()"
             )
         return found
+
+    @staticmethod
+    def beside(arrays: Sequence[Any], call: Callable[[], Any]) -> Any:
+        """Return the result of a call that is made on the device of its first array."""
+        return _beside(arrays[0], call) if arrays else call()
 
     def run_bare(self) -> tuple[Callable[..., list[Any]], list[Any]]:
         """Return a function of arrays that returns arrays alone, and a list that gets the form."""
@@ -166,10 +234,23 @@ class Function:
         if self.by_hand is not None:
             results, form, pull = self.linearize_by_hand(arrays)
         elif any(self.mask):
+            self.expect_derivative()
             results, form, pull = library(self.framework).linearize(self, arrays)
         else:
             return *self.run(arrays), lambda gradients: []
         return results, form, self.conjugated(pull)
+
+    def by_rule(self, arrays: Sequence[Described]) -> Any:
+        """Return what a Rust function with a rule takes and gives; None if that is not known."""
+        if not self.is_native:
+            return None
+        args, kwargs = self.arguments.filled(arrays)
+        return self.code._describe(*args, **kwargs)
+
+    def expect_derivative(self) -> None:
+        """Refuse a Rust function whose derivative nobody has given."""
+        if self.is_native and self.by_hand is None:
+            raise self.refused(no_derivative(self.name))
 
     def conjugated(self, pull: Pull) -> Pull:
         if not self.conjugates:
@@ -181,7 +262,7 @@ class Function:
     def linearize_by_hand(self, arrays: Sequence[Any]) -> tuple[list[Any], Any, Pull]:
         forward, backward, _ = self.by_hand
         args, kwargs = self.arguments.filled(arrays)
-        made = forward(*args, **kwargs)
+        made = self.beside(arrays, lambda: forward(*args, **kwargs))
         if not (isinstance(made, tuple) and len(made) == 2):
             raise UnexpectedResultError(
                 f"forward of {self.name}() has to return two values: the result of the function, "
@@ -192,7 +273,8 @@ class Function:
 
         def pull(gradients: Sequence[Any]) -> list[Any]:
             # Integers have no gradient.
-            given = backward(needed, form(spread(gradients, [*map(is_inexact, results)])))
+            seeds = form(spread(gradients, [*map(is_inexact, results)]))
+            given = self.beside(arrays, lambda: backward(needed, seeds))
             return self.by_array(given, args, kwargs, arrays)
 
         return results, form, pull
@@ -234,27 +316,42 @@ class Function:
 
     def described(self, arrays: Sequence[Any]) -> tuple[list[Described], Any]:
         """Return the shapes and dtypes of the results without computing them, and their form."""
+        result = None if self.by_hand is None else self.by_hand[2]
+        if result is None and (found := self.by_rule([*map(Described.of, arrays)])) is not None:
+            _, _, each, is_tuple = found
+            results = [Described(shape or (), dtype) for dtype, shape in each]
+            _, tree = self.caller.flatten(tuple(results) if is_tuple else results[0])
+            return results, Form(self.caller, tree)
+        if result is None and self.is_native:
+            raise self.unknown(
+                "and a number of a Rust function is a part of it; pass a number of Python"
+                + ", such as a static argument of jax.jit" * (self.caller.name == "jax")
+            )
         if self.by_hand is None:
             results, form = library(self.framework).described(self, arrays)
             return [*map(Described.of, results)], form
-        result = self.by_hand[2]
         if result is None:
             raise self.unknown("so the shape of the result has to be known; pass result= to defvjp")
         args, kwargs = self.arguments.filled([*map(Described.of, arrays)])
-        leaves, tree = self.caller.flatten(result(*args, **kwargs))
+        leaves, tree = self.caller.flatten(completed(self.code, result, args, kwargs))
         return [*map(Described.of, leaves)], Form(self.caller, tree)
 
 
 class _Derived(Function):
     """A derivative of a function, which has derivatives too."""
 
+    numbered = "inner"
+
     def __init__(self, inner: Function, mask: Sequence[bool]) -> None:
         self.inner, self.mask = inner, tuple(mask)
         self.framework, self.name, self.caller = inner.framework, inner.name, inner.caller
         self.by_hand, self.conjugates, self.has_program = None, inner.conjugates, False
+        self.is_native = False
+        self.modes, self.cells = inner.modes, []
 
-    __eq__ = object.__eq__  # type: ignore[assignment]
-    __hash__ = object.__hash__
+    @property
+    def _key(self) -> tuple[Any, ...]:
+        return ((self.inner, self.mask),)
 
     @property
     def is_by_hand(self) -> bool:
@@ -263,15 +360,26 @@ class _Derived(Function):
 
 
 class Pullback(_Derived):
-    """The function that pulls gradients back. It takes the arguments and those gradients."""
+    """The function that pulls gradients back. It takes the arguments and those gradients.
 
-    def __init__(self, inner: Function, of_results: Sequence[bool]) -> None:
-        super().__init__(inner, (*inner.mask, *[True] * sum(of_results)))
+    If it takes a state as well, its pass begins in that.
+    """
+
+    def __init__(
+        self, inner: Function, of_results: Sequence[bool], state: Sequence[Any] = ()
+    ) -> None:
+        super().__init__(inner, (*inner.mask, *[True] * sum(of_results), *[False] * len(state)))
+        self.has_state = bool(state)
+        inner.expect_derivative()
+        if inner.unrepeatable is not None:
+            raise inner.refused(inner.unrepeatable)
 
     def run(self, arrays: Sequence[Any]) -> Results:
-        count = len(self.inner.mask)
-        _, _, pull = self.inner.linearize(arrays[:count])
-        return pull(arrays[count:]), list
+        inner, count = self.inner, len(self.inner.mask)
+        arrays, state = (arrays[:-1], arrays[-1]) if self.has_state else (arrays, None)
+        with inner.again(state) if self.has_state else _NOTHING:
+            _, _, pull = inner.linearize(arrays[:count])
+            return pull(arrays[count:]), list
 
     def linearize(self, arrays: Sequence[Any]) -> tuple[list[Any], Any, Pull]:
         if not self.is_by_hand:
@@ -288,6 +396,30 @@ class Pullback(_Derived):
     def described(self, arrays: Sequence[Any]) -> tuple[list[Described], Any]:
         own = chosen(arrays[: len(self.inner.mask)], self.inner.mask)
         return [*map(Described.of, own)], list
+
+
+class Pulled(Pullback):
+    """The function that pulls gradients back to a call that has been recorded."""
+
+    def __init__(self, inner: Function, pull: Pull, arrays: Sequence[Any], count: int) -> None:
+        super().__init__(inner, ())
+        self.pull, self.mask = pull, (True,) * count
+        self.promised = [*map(Described.of, chosen(arrays, inner.mask))]
+
+    def apart(self) -> tuple[Any, tuple[Any, ...]]:
+        return self, ()
+
+    def bound(self, numbers: Sequence[Any]) -> Any:
+        return self
+
+    __eq__ = object.__eq__  # type: ignore[assignment]
+    __hash__ = object.__hash__
+
+    def run(self, arrays: Sequence[Any]) -> Results:
+        return self.pull(arrays), list
+
+    def described(self, arrays: Sequence[Any]) -> tuple[list[Described], Any]:
+        return self.promised, list
 
 
 class Pushforward(_Derived):
@@ -309,6 +441,9 @@ class Pushforward(_Derived):
         return [each for each in found if is_inexact(each)], list
 
 
+_NOTHING: contextlib.nullcontext[None] = contextlib.nullcontext()
+
+
 class Form:
     """Gives results the form that the function returned."""
 
@@ -317,6 +452,13 @@ class Form:
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
         return self.library.unflatten(leaves, self.tree)
+
+
+def no_derivative(name: str) -> str:
+    return (
+        f"Rust has no derivatives; give that of the function by hand, with {name}.defvjp(forward, "
+        "backward), or declare it with stop_gradient"
+    )
 
 
 def lend(array: Any, framework: str, name: str) -> Any:

@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import sys
-from collections.abc import Iterator
 from typing import Any
 
 from .._core import _known  # type: ignore[import-not-found]
@@ -22,6 +20,7 @@ from .._declared.options import OPTIONS
 from ..exceptions import MemoryConversionError, NotDifferentiableError
 from .described import HERE, Arguments, chosen, is_inexact
 from .function import OWN, Function, lend, library
+from .modes import ready
 
 __all__: list[str] = []
 
@@ -89,7 +88,7 @@ def call(
         args, kwargs = as_positional(code, args, kwargs)
     given = (args, kwargs or {})
     callers = []
-    for caller in _callers():
+    for caller in map(library, ready()):
         if caller.name == framework and by_hand is None:
             continue
         leaves, tree = caller.flatten(given)
@@ -104,10 +103,55 @@ def call(
             f"gradients of {' and '.join(names)} meet in one call; detach the arrays of one",
             f"{name}()",
         )  # fmt: skip
-    ((caller, leaves, tree),) = callers
     for what, value in zip(("dtype_conversion", "slice_by_slice", "out"), added, strict=True):
         if value and getattr(value, "value", value) != "native":
             raise TypeError(f"{name}(): a call through which a gradient flows takes no {what}")
+    if (made := _in_program_of_torch(code, *given)) is not NotImplemented:
+        return made
+    return _recorded(function, given, callers[0])
+
+
+def in_program(function: tuple[Any, str, str, bool], kwargs: dict[str, Any]) -> Any:
+    """Return the result of a call with arrays without values; ``NotImplemented`` without one.
+
+    The function is a Rust function with a rule for the shapes of its results. The arrays are traced
+    ones of JAX or TensorFlow, or tensors of PyTorch without values.
+    """
+    code, framework, name, stops = function
+    if (made := _in_program_of_torch(code, (), kwargs)) is not NotImplemented:
+        return made
+    for compiler in ("jax", "tensorflow"):
+        if compiler not in ready():
+            continue
+        caller = library(compiler)
+        leaves, tree = caller.flatten(((), kwargs))
+        if any(map(caller.is_traced, leaves)):
+            if stops:
+                leaves = [caller.stopped(leaf) for leaf in leaves]
+            return _recorded((code, framework, name, None), ((), kwargs), (caller, leaves, tree))
+    return NotImplemented
+
+
+def _in_program_of_torch(code: Any, args: Any, kwargs: Any) -> Any:
+    """Return the result of a call by an operator of PyTorch; ``NotImplemented`` if it is none."""
+    if "torch" not in ready() or not getattr(code, "_is_native", False):
+        return NotImplemented
+    has_values = library("torch").has_values
+    if all(map(has_values, (*args, *kwargs.values()))):
+        return NotImplemented
+    from . import native
+
+    return native.in_program(code, args, kwargs)
+
+
+def _recorded(
+    function: tuple[Any, str, str, tuple[Any, Any, Any] | None],
+    given: tuple[Any, Any],
+    found: tuple[Any, list[Any], Any],
+) -> Any:
+    """Return the result of a call that a caller's framework records as one operation."""
+    code, framework, name, by_hand = function
+    caller, leaves, tree = found
     places = _Places(name, code, given, caller)
     is_own = [caller.is_array(leaf) for leaf in leaves]
     rest = []
@@ -118,7 +162,7 @@ def call(
     mask = [caller.carries(array) and is_inexact(array) for array in arrays]
     made = Function(code, framework, name, by_hand, Arguments(caller, tree, rest), mask)
     try:
-        results, form = caller.embed(made, [*map(caller.plain, arrays)])
+        results, form = caller.embed(made, arrays)
     except MemoryConversionError as error:
         places.name(error)
         raise
@@ -189,14 +233,3 @@ def _positional_names(function: Any, count: int) -> list[str]:
             return [*names, *[f"*{name}"] * (count - len(names))][:count]
         names.append(name)
     return names[:count]
-
-
-# A module that is being imported, or that another one has left there, lacks this.
-_READY = {"torch": "autograd", "jax": "vjp", "tensorflow": "GradientTape"}
-
-
-def _callers() -> Iterator[Any]:
-    """Return the modules here of the imported frameworks with gradients."""
-    for name in OWN:
-        if hasattr(sys.modules.get(name), _READY[name]):
-            yield library(name)

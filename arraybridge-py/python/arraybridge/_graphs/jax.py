@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import struct
+import threading
+import weakref
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
+import numpy
 
 from .._core import convert  # type: ignore[import-not-found]
-from ..exceptions import UnexpectedResultError
-from .described import Described, chosen, dtype_name, is_inexact, listed, numpy_dtype, spread
-from .function import Function, Pull, Pullback, Results
+from ..exceptions import UnexpectedResultError, UnsupportedDtypeError
+from .described import Call, Described, chosen, dtype_name, is_inexact, listed, numpy_dtype, spread
+from .function import Cell, Function, Pull, Pullback, Pulled, Results
 
 __all__: list[str] = []
 
@@ -35,8 +40,19 @@ def carries(leaf: Any) -> bool:
     return isinstance(leaf, jax.core.Tracer)
 
 
+is_traced = carries
+
+
+def stopped(leaf: Any) -> Any:
+    """Return an array through which no gradient flows back."""
+    return jax.lax.stop_gradient(leaf) if is_array(leaf) else leaf
+
+
 def plain(leaf: Any) -> Any:
-    return leaf
+    """Return an array whose parts are not on several devices."""
+    if carries(leaf) or not is_array(leaf) or len(leaf.devices()) == 1:
+        return leaf
+    return jax.device_get(leaf)
 
 
 def of_number(leaf: Any) -> Any:
@@ -47,13 +63,21 @@ def conjugate(array: Any) -> Any:
     return array.conj() if dtype_name(array.dtype).startswith("complex") else array
 
 
+def recording() -> contextlib.AbstractContextManager[None]:
+    return contextlib.nullcontext()
+
+
+def cells() -> list[Cell]:
+    """Return what any function may change: nothing in JAX."""
+    return []
+
+
 def linearize(function: Function, arrays: Sequence[Any]) -> tuple[list[Any], Any, Pull]:
+    apply = pulled if function.has_program else _apply
     if function.has_program:
-        results, form, pull = linearized(function, *arrays)
-        apply = pulled
+        results, form, pull = _by_program(function, arrays)
     else:
-        results, form, pull = _linearize(function, *arrays)
-        apply = _apply
+        results, form, pull = _linearize(function, (), *arrays)
     if not any(map(carries, arrays)):
         # The memory of the arguments is the caller's, who may write to it now.
         jax.block_until_ready((results, pull))
@@ -80,6 +104,8 @@ def embed(function: Function, arrays: Sequence[Any]) -> Results:
     """Return the results of a call that JAX records as one operation, and their form."""
     # No result of the operation, since JAX may trace that twice and compares the two.
     forms: list[Any] = []
+    # Below a transformation, JAX has numbers of Python as they are.
+    arrays = alike([*map(jax.numpy.asarray, arrays)])
 
     def at_home(results: Sequence[Any], arrays: Sequence[Any]) -> list[Any]:
         bound = (array for array in arrays if _home(array) and is_inexact(array))
@@ -88,36 +114,223 @@ def embed(function: Function, arrays: Sequence[Any]) -> Results:
     @jax.custom_vjp
     def primal(*arrays: Any) -> Any:
         if not any(map(carries, arrays)):
-            results, form = function.run(function.lend(arrays))
+            results, form = function.made(arrays)
             forms.append(form)
-            return at_home(results, arrays)
+            return at_home(results, arrays), []
         promised, form = function.described(arrays)
         forms.append(form)
-        shaped = [jax.ShapeDtypeStruct(e.shape, jax.numpy.dtype(e.name)) for e in promised]
-        call = _Call(function, promised)
-        return jax.pure_callback(call, shaped, *arrays, vmap_method="sequential")
+        made = _by_operator(function, promised, arrays)
+        if made is not None:
+            return made, []
+        state = [*map(Described.of, function.state())]
+        made = callback(_Call(function, promised), (*promised, *state), arrays, "sequential")
+        return made[: len(promised)], made[len(promised) :]
 
     def forward(*arrays: Any) -> Any:
-        if any(map(carries, arrays)):
-            results, pull = primal(*arrays), None
-        else:
-            found, form, pull = function.linearize(function.lend(arrays))
+        if not any(map(carries, arrays)):
+            found, form, pull = function.recorded(arrays)
             forms.append(form)
-            results = at_home(found, arrays)
-        return results, (arrays, _Static((pull, tuple(map(is_inexact, results)))))
+            results, state = at_home(found, arrays), []
+        else:
+            (results, state), pull = primal(*arrays), None
+        made = _Static((pull, tuple(map(is_inexact, results))))
+        return (results, state), (arrays, state, made)
 
     def backward(kept: Any, gradients: Any) -> Any:
-        arrays, made = kept
+        arrays, state, made = kept
         pull, floats = made.value
-        given = chosen(gradients, floats)
-        if pull is None or any(map(carries, (*arrays, *given))):
-            found, _ = embed(Pullback(function, floats), [*arrays, *given])
+        given = chosen(gradients[0], floats)
+        if pull is None or any(map(carries, arrays)):
+            pullback = Pullback(function, floats, state)
+            found, _ = embed(pullback, [*arrays, *given, *state])
+        elif any(map(carries, given)):
+            found, _ = embed(Pulled(function, pull, arrays, len(given)), given)
         else:
-            found = _taken(pull(function.lend(given)), chosen(arrays, function.mask))
+            found = _taken(pull(given), chosen(arrays, function.mask))
         return tuple(spread(found, function.mask))
 
     primal.defvjp(forward, backward)
-    return primal(*arrays), forms[-1]
+    return primal(*arrays)[0], forms[-1]
+
+
+def _by_operator(
+    function: Function, promised: Sequence[Described], arrays: Sequence[Any]
+) -> list[Any] | None:
+    """Return the results of a Rust function that the program itself calls; None if it cannot."""
+    described = [*map(Described.of, arrays)]
+    found = function.by_rule(described) if jax.default_backend() == "cpu" else None
+    if found is None:
+        return None
+    operands, numbers, _, _ = found
+    # An array of another framework is a constant of the program.
+    own = {id(each): array for each, array in zip(described, arrays, strict=True)}
+    dtypes = [jax.numpy.dtype(each.name) for each in promised]
+    _expect(function.name, dtypes)
+    pairs = zip(promised, dtypes, strict=True)
+    shaped = [jax.ShapeDtypeStruct(each.shape, dtype) for each, dtype in pairs]
+    # A batch is a loop: the function has a fixed number of axes.
+    run = jax.ffi.ffi_call(operator(function.code), shaped, vmap_method="sequential")
+    given = alike(
+        [convert(own.get(id(each), each), "jax", dtype=dtype) for each, dtype in operands]
+    )
+    attributes = {name: numpy.dtype(dtype).type(value) for name, dtype, value in numbers}
+    return _varying(run(*given, **attributes), frozenset().union(*map(_axes, given)))
+
+
+def no_operator(code: Any) -> str | None:
+    """Return why a Rust function is no operator here; None if it is one."""
+    backend = jax.default_backend()
+    return None if backend == "cpu" else f"JAX's default backend is {backend}"
+
+
+_TARGETS: dict[tuple[str, int], str] = {}
+
+
+def operator(code: Any) -> str:
+    """Return the name under which JAX knows a Rust function, which a saved program has too."""
+    name = _TARGETS.get(code._key)
+    if name is None:
+        name, handler = code._target()
+        if name in _TARGETS.values():
+            name += f" {len(_TARGETS)}"
+        jax.ffi.register_ffi_target(name, handler, platform="cpu")
+        _TARGETS[code._key] = name
+    return name
+
+
+def _expect(name: str, dtypes: Sequence[Any]) -> None:
+    """Refuse a dtype that JAX lacks at the moment."""
+    if not jax.config.jax_enable_x64 and (lacking := [*filter(_is_wide, dtypes)]):
+        raise UnsupportedDtypeError(
+            "numpy", "jax", "trace",
+            f"JAX has no {lacking[0].name} while x64 is off; return and describe another dtype, or "
+            'call jax.config.update("jax_enable_x64", True) first',
+            f"{name}()",
+        )  # fmt: skip
+
+
+def _axes(array: Any) -> frozenset[Any]:
+    """Return the axes of ``shard_map`` over which an array varies: each shard has its own."""
+    kind: Any = jax.typeof(array) if hasattr(jax, "typeof") else None
+    kind = getattr(kind, "manual_axis_type", kind)
+    axes: Any = getattr(kind, "varying", None) or getattr(kind, "vma", frozenset())
+    return axes
+
+
+def alike(arrays: Sequence[Any]) -> list[Any]:
+    """Return arrays that vary over the same axes. JAX adds up gradients of those that did not."""
+    return _varying(arrays, frozenset().union(*map(_axes, arrays)))
+
+
+def _varying(arrays: Sequence[Any], axes: frozenset[Any]) -> list[Any]:
+    """Return arrays that vary over these axes too, as results of a callback for each shard do."""
+    cast = getattr(jax.lax, "pcast", None) or (lambda x, axes, to: jax.lax.pvary(x, axes))
+    missing = [tuple(axes - _axes(array)) if axes else () for array in arrays]
+    pairs = zip(arrays, missing, strict=True)
+    return [cast(each, more, to="varying") if more else each for each, more in pairs]
+
+
+def callback(
+    call: Any, promised: Sequence[Any], arrays: Sequence[Any], vmap_method: str | None
+) -> list[Any]:
+    """Return the results of a call with these arrays, as described, which a program makes."""
+    if not any(map(carries, arrays)):
+        return [*map(jax.numpy.array, call(*map(plain, arrays)))]
+    (bare, numbers), name = call.apart(), call.name
+    if numbers:
+        call = _Numbered(bare, tuple(map(type, numbers)))
+        arrays = alike([*arrays, call.packed(numbers)])
+    shapes = [(*map(int, each.shape),) for each in promised]
+    dtypes = [jax.numpy.dtype(dtype_name(each.dtype)) for each in promised]
+    _expect(name, dtypes)
+    # JAX narrows what passes through a thread in which x64 is off.
+    halved = any(map(_is_wide, (*dtypes, *[array.dtype for array in arrays]))) and not _x64()
+    made: Any = tuple(zip(shapes, dtypes, strict=True))
+    if halved:
+        call = _Halved(call, tuple(array.dtype for array in arrays))
+        arrays = [*map(_halves, arrays)]
+        made = tuple(_of_halves(*each) for each in made)
+    shaped = tuple(jax.ShapeDtypeStruct(*each) for each in made)
+    found = [*jax.pure_callback(call, shaped, *arrays, vmap_method=vmap_method)]
+    if halved:
+        pairs = zip(found, dtypes, strict=True)
+        found = [_whole(array, dtype) for array, dtype in pairs]
+    return _varying(found, frozenset().union(*map(_axes, arrays)))
+
+
+def _x64() -> bool:
+    """Return whether x64 is on in threads that JAX makes."""
+    found: list[bool] = []
+    thread = threading.Thread(target=lambda: found.append(jax.config.jax_enable_x64))
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+def _is_wide(dtype: Any) -> bool:
+    return dtype_name(dtype) in ("int64", "uint64", "float64", "complex128")
+
+
+def _of_halves(shape: tuple[int, ...], dtype: Any) -> tuple[tuple[int, ...], Any]:
+    wide = _is_wide(dtype)
+    return ((*shape, dtype.itemsize // 4), jax.numpy.dtype("uint32")) if wide else (shape, dtype)
+
+
+def _halves(array: Any) -> Any:
+    """Return the elements of 64 bits as 32 bits each, along one more axis."""
+    if not _is_wide(array.dtype):
+        return array
+    if array.dtype == "complex128":
+        parts = [_halves(array.real), _halves(array.imag)]
+        return jax.numpy.concatenate(parts, -1)
+    return jax.lax.bitcast_convert_type(array, "uint32")
+
+
+def _whole(array: Any, dtype: Any) -> Any:
+    if not _is_wide(dtype):
+        return array
+    if dtype == "complex128":
+        return jax.lax.complex(_whole(array[..., :2], "float64"), _whole(array[..., 2:], "float64"))
+    return jax.lax.bitcast_convert_type(array, dtype)
+
+
+class _Numbered(NamedTuple):
+    """A call whose numbers come as one more array, of bytes."""
+
+    call: Any
+    types: tuple[type, ...]
+
+    def packed(self, numbers: tuple[Any, ...]) -> Any:
+        return jax.numpy.asarray(numpy.frombuffer(struct.pack(self.form, *numbers), "uint8"))
+
+    @property
+    def form(self) -> str:
+        return "=" + "".join("d" if kind is float else "q" for kind in self.types)
+
+    def __call__(self, *arrays: Any) -> tuple[Any, ...]:
+        # Where JAX has made a batch of them, all are equal.
+        size = struct.calcsize(self.form)
+        numbers = struct.unpack(
+            self.form, numpy.asarray(arrays[-1]).tobytes()[:size].ljust(size, b"\0")
+        )
+        return self.call.bound(numbers)(*arrays[:-1])  # type: ignore[no-any-return]
+
+
+class _Halved(NamedTuple):
+    """A call whose arrays of 64 bits come and go as halves."""
+
+    call: Any
+    dtypes: tuple[Any, ...]
+
+    def __call__(self, *arrays: Any) -> tuple[Any, ...]:
+        pairs = zip(map(numpy.asarray, arrays), self.dtypes, strict=True)
+        found = self.call(*[a.view(d)[..., 0] if _is_wide(d) else a for a, d in pairs])
+        return tuple(
+            numpy.asarray(each, order="C")[..., None].view("uint32")
+            if _is_wide(each.dtype)
+            else each
+            for each in found
+        )
 
 
 def _taken(results: Sequence[Any], like: Sequence[Any]) -> list[Any]:
@@ -130,25 +343,28 @@ def _home(array: Any) -> Any:
     if not is_array(array) or carries(array):
         return None
     devices = array.devices()
-    return next(iter(devices)) if array._committed and len(devices) == 1 else None
+    return next(iter(devices)) if array.committed and len(devices) == 1 else None
 
 
-class _Call:
+class _Call(Call):
     """A call that a compiled program of JAX makes."""
+
+    numbered = "function"
 
     def __init__(self, function: Function, promised: list[Described]) -> None:
         self.function, self.promised = function, promised
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, _Call):
-            return False
-        return (self.function, self.promised) == (other.function, other.promised)
+    @property
+    def name(self) -> str:
+        return self.function.name
 
-    def __hash__(self) -> int:
-        return hash(self.function)
+    @property
+    def _key(self) -> tuple[Any, ...]:
+        return self.function, self.promised
 
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
-        results, _ = self.function.run(self.function.lend(arrays))
+        state = self.function.state()
+        results, _ = self.function.made(arrays)
         found = tuple(convert(each, "numpy") for each in results)
         made = [*map(Described.of, found)]
         if made != self.promised:
@@ -156,7 +372,7 @@ class _Call:
                 f"{self.function.name}() returned {listed(made)}, but it was to return "
                 f"{listed(self.promised)}; the shapes of its results may depend on shapes only"
             )
-        return found
+        return *found, *state
 
 
 @jax.tree_util.register_static
@@ -176,7 +392,25 @@ def _of_floats(function: Function, arrays: Sequence[Any], *given: Any) -> Any:
     return chosen(results, floats), (rest, _Static(form))
 
 
-def _linearize(function: Function, *arrays: Any) -> tuple[list[Any], Any, Any]:
+def _by_program(function: Function, arrays: Sequence[Any]) -> Any:
+    """Linearize a function that JAX compiles: once for all numbers, unless it has them static."""
+    if function.code not in _STATIC:
+        try:
+            return linearized(*function.apart(), *arrays)
+        except (TypeError, ValueError, OverflowError):
+            found = linearized(function, (), *arrays)
+        _STATIC.add(function.code)
+        return found
+    return linearized(function, (), *arrays)
+
+
+_STATIC: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def _linearize(
+    function: Function, numbers: tuple[Any, ...], *arrays: Any
+) -> tuple[list[Any], Any, Any]:
+    function = function.bound(numbers) if numbers else function
     of_floats = functools.partial(_of_floats, function, arrays)
     inexact, pull, (rest, form) = jax.vjp(of_floats, *chosen(arrays, function.mask), has_aux=True)
     found = iter(inexact)

@@ -26,6 +26,7 @@ from .described import HERE, Arguments, Described, chosen, dtype_name, is_inexac
 from .dynamo import CANDIDATES
 from .function import NUMBERS, OWN, Function, Pullback, Pushforward, first_line, lend
 from .gradients import as_positional
+from .modes import Modes
 
 __all__: list[str] = []
 
@@ -99,7 +100,8 @@ def plan(
     if kinds.Jvp in transforms and by_hand is not None:
         return candidate.refuse("a derivative that is given by hand has no forward mode")
     framework, name = candidate.framework, candidate.name
-    if by_hand is None and framework not in OWN:
+    is_native = getattr(candidate.function, "_is_native", False)
+    if by_hand is None and framework not in OWN and not is_native:
         return candidate.refuse("or with defvjp(.., result=..)")
     tensors = [_Tensor(at, *each) for at, each in enumerate(zip(shapes, dtypes, strict=True))]
     args, kwargs = formed(given, tensors)
@@ -110,7 +112,7 @@ def plan(
     rest = [HERE if isinstance(leaf, _Tensor) else leaf for leaf in leaves]
     mask = tuple(carries[leaf.number] and is_inexact(leaf) for leaf in own)
     # Numbers that are equal may differ: 0.0 and -0.0, 1 and True.
-    known = (number, repr(given), mask, by_hand)
+    known = (number, repr(given), mask, by_hand, Modes())
     call = _PLANS.get(known)
     if call is None:
         arguments = Arguments(library, tree, rest)
@@ -126,6 +128,8 @@ def plan(
                 if not any(carries) and dtype_name(lent.dtype) != wanted:
                     return candidate.refuse(f"{framework} has no {wanted} at the moment")
             results, form = call.described(own)
+        if any(mask) and (call.function.cells or call.function.unrepeatable):
+            return candidate.refuse(call.function.unrepeatable or "it writes to variables")
         numbered = [_Tensor(at, each.shape, each.dtype) for at, each in enumerate(results)]
         placed: list[_Tensor] = []
         made = template(form(numbered), placed, _Tensor)
@@ -255,7 +259,7 @@ def _compute(key: str, arrays: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     call = _call_of(key)
     given = call.ordered([array.detach() for array in arrays])
     function = call.function
-    results, _ = function.run(function.lend(given))
+    results, _ = function.made(given)
     found = [convert(each, "torch", copy=True, device=_home(given)) for each in results]
     promised, _ = call.described(given)
     made = [*map(Described.of, found)]

@@ -19,6 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from arraybridge import load_table
+
 __all__ = ["Child", "reporter", "run_cases", "run_each", "wait_for"]
 
 # By default, JAX and TensorFlow take most of a GPU's memory when they start. Children run side by
@@ -28,6 +30,8 @@ ENVIRONMENT = {
     "TF_FORCE_GPU_ALLOW_GROWTH": "true",
     "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
 }
+# Files of tables that a child loads before all else, separated as in PATH.
+TABLES = "ARRAYBRIDGE_CHECKED_TABLES"
 POLL_S = 0.02
 
 
@@ -122,6 +126,8 @@ def reporter() -> Callable[..., None]:
     """
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
+    for file in filter(None, os.environ.get(TABLES, "").split(os.pathsep)):
+        load_table(file)
 
     def report(**message: Any) -> None:
         out.write(json.dumps(message) + "\n")

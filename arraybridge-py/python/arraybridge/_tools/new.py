@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import keyword
+import os
 import re
 import sys
 from pathlib import Path
@@ -29,7 +31,8 @@ def run(name: str, source: str | None) -> int:
     runtime = f'version = "{__version__}"'
     if source:
         path = (Path(source) / "arraybridge-runtime").resolve()
-        runtime = f'path = "{path.as_posix()}"'
+        # A string of JSON is one of TOML.
+        runtime = f"path = {json.dumps(path.as_posix(), ensure_ascii=False)}"
     words = {
         "name": folder.name,
         "module": folder.name.replace("-", "_"),
@@ -42,8 +45,12 @@ def run(name: str, source: str | None) -> int:
     for template in sorted(TEMPLATES.rglob("*.in")):
         file = template.relative_to(TEMPLATES).with_suffix("").as_posix()
         path = folder / file.replace("dot-", ".").replace("module", words["module"])
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(Template(template.read_text()).substitute(words))
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(Template(template.read_text()).substitute(words))
+        except OSError as error:
+            print(f"cannot write {path}: {error.strerror}", file=sys.stderr)
+            return 1
         print(path)
     return 0
 
@@ -63,7 +70,11 @@ def _problem(folder: Path, source: str | None) -> str | None:
         )
     if module in sys.stdlib_module_names or module in ("arraybridge", "test", "tests"):
         return f"{module} is the name of another module; choose one of your own"
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    try:
+        is_there = os.path.lexists(folder) and not (folder.is_dir() and not any(folder.iterdir()))
+    except OSError as error:
+        return f"{folder} cannot be read: {error.strerror}"
+    if is_there:
         return f"{folder} already exists; choose another name, or remove it"
     if source and not (Path(source) / "arraybridge-runtime" / "Cargo.toml").is_file():
         return f"{source} has no arraybridge-runtime; give a checkout of arraybridge"

@@ -7,6 +7,8 @@ import runpy
 import sys
 import traceback
 from collections.abc import Sequence
+from importlib.abc import InspectLoader
+from importlib.util import module_from_spec, spec_from_loader
 
 from arraybridge import trace
 
@@ -22,14 +24,15 @@ INTERRUPTED = 130
 NOT_OPENED = 2
 
 
-def run(program: Sequence[str], is_module: bool, save: str | None, as_json: bool) -> int:
-    """Run a script or a module with its arguments, and print the report to stderr.
+def run(program: Sequence[str], kind: str, save: str | None, as_json: bool) -> int:
+    """Run a program with its arguments, and print the report to stderr.
 
-    Return the exit status of the program.
+    ``kind`` is "m" for a module, "c" for code, and empty for a script. Return the exit status of
+    the program.
     """
     try:
         # Python runs the `__main__` of a folder too.
-        if not is_module and not os.path.isdir(program[0]):
+        if not kind and not os.path.isdir(program[0]):
             open(program[0], "rb").close()
         if save is not None:
             # The program may change the folder, and what it did would be lost if this failed later.
@@ -40,7 +43,7 @@ def run(program: Sequence[str], is_module: bool, save: str | None, as_json: bool
         return NOT_OPENED
     collected = trace(everywhere=True)
     with collected:
-        status = _status_of(program, is_module)
+        status = _status_of(program, kind)
     status = flushed(status)
     # Without a file, both would print to stdout.
     if sys.stderr is not None:
@@ -49,7 +52,11 @@ def run(program: Sequence[str], is_module: bool, save: str | None, as_json: bool
         else:
             show(_page(collected), sys.stderr)
     if save is not None:
-        collected.save(save)
+        try:
+            collected.save(save)
+        except OSError as error:
+            print(f"arraybridge trace: cannot write {save}: {error.strerror}", file=sys.stderr)
+            return status or NOT_OPENED
     return status
 
 
@@ -59,11 +66,27 @@ def _page(collected: trace) -> str:
     return "\n\n".join(parts[: 1 + bool(callers)])
 
 
-def _status_of(program: Sequence[str], is_module: bool) -> int:
-    sys.argv = list(program)
-    sys.path[0] = os.getcwd() if is_module else os.path.dirname(os.path.abspath(program[0]))
+class _Code(InspectLoader):
+    """Loads a module whose source is given."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+
+    def get_source(self, fullname: str) -> str:
+        return self.source
+
+
+def _status_of(program: Sequence[str], kind: str) -> int:
+    sys.argv = ["-c", *program[1:]] if kind == "c" else list(program)
+    sys.path[0] = os.getcwd() if kind else os.path.dirname(os.path.abspath(program[0]))
     try:
-        if is_module:
+        if kind == "c":
+            loader = _Code(program[0])
+            spec = spec_from_loader("__main__", loader)
+            assert spec is not None
+            sys.modules["__main__"] = main = module_from_spec(spec)
+            loader.exec_module(main)
+        elif kind == "m":
             runpy.run_module(program[0], run_name="__main__", alter_sys=True)
         else:
             runpy.run_path(program[0], run_name="__main__")
@@ -84,9 +107,13 @@ def _status_of(program: Sequence[str], is_module: bool) -> int:
 
 
 def _print(error: BaseException) -> None:
-    """Print an error as Python does, without the frames of this file and of runpy."""
+    """Print an error as Python does, without the frames of this file, of runpy and of importlib."""
     inner = error.__traceback__
-    while inner is not None and inner.tb_frame.f_globals.get("__name__") in (__name__, "runpy"):
+    while inner is not None and _is_above(inner.tb_frame.f_globals.get("__name__", "")):
         inner = inner.tb_next
     # A script that could not even be compiled has no frames of its own.
     sys.excepthook(type(error), error.with_traceback(inner), inner)
+
+
+def _is_above(module: str) -> bool:
+    return module == __name__ or module.partition(".")[0] in ("runpy", "importlib")

@@ -13,10 +13,13 @@ from arraybridge import _core
 __all__ = ["find_class", "installed", "mistakes"]
 
 
-def mistakes(files: Mapping[str, str]) -> list[str]:
-    """Return the mistakes in the texts of files: those of the build, or else missing names."""
+def mistakes(files: Mapping[str, str], imports: bool = True) -> list[str]:
+    """Return the mistakes in the texts of files: those of the build, or else missing names.
+
+    To find these, the modules that the tables name are imported.
+    """
     found = _core._mistakes(list(files.items()))
-    if found:
+    if found or not imports:
         return found
     return [
         f"{label}: {each}"
@@ -61,10 +64,11 @@ def find_class(name: str) -> type | None:
     for cut in range(len(parts) - 1, 0, -1):
         try:
             found: Any = importlib.import_module(".".join(parts[:cut]))
+            # A package may import a module where its name is read.
+            for part in parts[cut:]:
+                found = getattr(found, part, None)
         except ImportError:
             continue
-        for part in parts[cut:]:
-            found = getattr(found, part, None)
         if isinstance(found, type):
             return found
     return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -27,70 +26,58 @@ __all__ = [
 ]
 
 
-class DtypeConversionConfig(_Keyword):  # type: ignore[misc]
+class _Described(_Keyword):  # type: ignore[misc]
+    """A keyword by its name, the value in calls without it, and its type."""
+
+    _described: Callable[[], tuple[str, Any, Any]]
+
+    @classmethod
+    def require_parameter_name(cls) -> str:
+        """The name of the keyword."""
+        return cls._described()[0]
+
+    @classmethod
+    def default_value(cls) -> Any:
+        """The value in calls without the keyword."""
+        return cls._described()[1]
+
+    @classmethod
+    def annotation_type(cls) -> type:
+        """The type of the keyword."""
+        return cls._described()[2]
+
+    @classmethod
+    def parameter(cls, *, default_value: Any = None) -> inspect.Parameter:
+        """The keyword as a parameter of a signature."""
+        name, default, annotation = cls._described()
+        default = default if default_value is None else default_value
+        kind = inspect.Parameter.KEYWORD_ONLY
+        return inspect.Parameter(name, kind, default=default, annotation=annotation)
+
+
+class DtypeConversionConfig(_Described):
     """A value of ``dtype_config=``: an object that determines the dtype of a result."""
+
+    @staticmethod
+    def _described() -> tuple[str, Any, Any]:
+        return "dtype_config", PRESERVE_INPUT_DTYPE_CONFIG, DtypeConversionConfig
 
     @property
     @abstractmethod
     def default_dtype_conversion(self) -> DtypeConversion:
         """The dtype of the result."""
 
-    @classmethod
-    def require_parameter_name(cls) -> str:
-        """The name of the keyword."""
-        return "dtype_config"
 
-    @classmethod
-    def default_value(cls) -> DtypeConversionConfig:
-        """The value in calls without the keyword."""
-        return PRESERVE_INPUT_DTYPE_CONFIG
-
-    @classmethod
-    def annotation_type(cls) -> type:
-        """The type of the keyword."""
-        return DtypeConversionConfig
-
-    @classmethod
-    def parameter(cls, *, default_value: DtypeConversionConfig | None = None) -> inspect.Parameter:
-        """The keyword as a parameter of a signature."""
-        return _parameter(cls, default_value)
-
-
-class SliceBySliceRuntimeParameter(_Keyword):  # type: ignore[misc]
+class SliceBySliceRuntimeParameter(_Described):
     """The keyword ``slice_by_slice``."""
 
     # Pipelines pass it on to the functions that they run.
     preserve_for_execution = True
     is_semantic_control = True
 
-    @classmethod
-    def require_parameter_name(cls) -> str:
-        """The name of the keyword."""
-        return "slice_by_slice"
-
-    @classmethod
-    def default_value(cls) -> bool:
-        """The value in calls without the keyword."""
-        return False
-
-    @classmethod
-    def annotation_type(cls) -> type:
-        """The type of the keyword."""
-        return bool
-
-    @classmethod
-    def parameter(cls, *, default_value: bool | None = None) -> inspect.Parameter:
-        """The keyword as a parameter of a signature."""
-        return _parameter(cls, default_value)
-
-
-def _parameter(keyword: Any, default: Any) -> inspect.Parameter:
-    return inspect.Parameter(
-        keyword.require_parameter_name(),
-        inspect.Parameter.KEYWORD_ONLY,
-        default=keyword.default_value() if default is None else default,
-        annotation=keyword.annotation_type(),
-    )
+    @staticmethod
+    def _described() -> tuple[str, Any, Any]:
+        return "slice_by_slice", False, bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +90,11 @@ class PreserveInputDtypeConfig(DtypeConversionConfig):
 PRESERVE_INPUT_DTYPE_CONFIG = PreserveInputDtypeConfig()
 
 
-_IS_FOR_OPENHCS = _Keyword is not ABC and importlib.util.find_spec("openhcs") is not None
-_KEYWORDS = (DtypeConversionConfig, SliceBySliceRuntimeParameter) if _IS_FOR_OPENHCS else ()
-ANNOTATIONS = {each.require_parameter_name(): each.annotation_type() for each in _KEYWORDS}
-"""The types of the keywords in the signatures of functions that are declared from now on.
-
-Pydantic takes no such signature, so it has none where OpenHCS is not installed."""
+ANNOTATIONS = {
+    each.require_parameter_name(): each.annotation_type()
+    for each in (SliceBySliceRuntimeParameter, DtypeConversionConfig)
+}
+"""The types of the keywords in the signatures that OpenHCS reads."""
 
 
 def _create_dtype_wrapper(

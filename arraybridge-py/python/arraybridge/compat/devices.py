@@ -29,20 +29,10 @@ class Device(ABC):
 
 @dataclass(frozen=True, slots=True)
 class HostDevice(Device):
-    """The memory of the host."""
+    """The memory of the host. There is one, so that its index is None."""
 
-    @property
-    def label(self) -> str:
-        return "host"
-
-    @property
-    def type(self) -> str:
-        return "host"
-
-    @property
-    def index(self) -> None:
-        """None: there is one host."""
-        return None
+    label = type = "host"
+    index = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +40,11 @@ class AcceleratorDevice(Device):
     """An accelerator, by the number that its framework gives it."""
 
     index: int
+    type = "accelerator"
 
     @property
     def label(self) -> str:
         return f"accelerator:{self.index}"
-
-    @property
-    def type(self) -> str:
-        return "accelerator"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +52,13 @@ class NamedDevice(Device):
     """A device that a framework knows by a name alone. Conversions refuse it, naming the others."""
 
     name: str
+    index = None
 
     @property
     def label(self) -> str:
         return f"device:{self.name}"
 
-    @property
-    def type(self) -> str:
-        return self.label
-
-    @property
-    def index(self) -> None:
-        """None: the device has no number."""
-        return None
+    type = label
 
 
 HOST = HostDevice()

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 import numpy
 
-from .. import _core  # type: ignore[attr-defined]
+from .. import _core, _tables  # type: ignore[attr-defined]
 from .._tools import arrays
 from .._tools.schema import installed
 from ..exceptions import DeviceUnavailableError, UnknownFrameworkError
@@ -26,7 +26,7 @@ from .devices import HOST, AcceleratorDevice, Device, HostDevice, device_of_labe
 
 __all__ = ["Array", "ArrayLibrary"]
 
-_FRAMEWORKS = {framework["name"]: framework for framework in _core.frameworks()}
+_FRAMEWORKS: dict[str, dict[str, Any]] = {}
 
 
 class _OfAnyFramework(ABCMeta):
@@ -398,5 +398,13 @@ def _device(device: Device | int | None) -> Device:
 
 
 _MORE_MODULES = {"jax": ("jaxlib",)}
-_LIBRARIES = {name: ArrayLibrary(name) for name in _FRAMEWORKS}
+_LIBRARIES: dict[str, ArrayLibrary] = {}
+
+
+def _add(framework: dict[str, Any]) -> None:
+    _FRAMEWORKS[framework["name"]] = framework
+    _LIBRARIES[framework["name"]] = ArrayLibrary(framework["name"])
+
+
+_tables.each(_add)
 ArrayLibrary.__registry__ = _LIBRARIES

@@ -41,12 +41,15 @@ class ConversionRoute(ABC):
         if cls.mechanism is not None:
             ConversionRoute.__registry__[cls.mechanism] = cls
 
+    # Takes the source, its device, the target and its device.
+    _rule: ClassVar[Any]
+
     @classmethod
-    @abstractmethod
     def applies(
         cls, source: Any, source_device: Device, target: Any, target_device: Device
     ) -> bool:
         """Return whether conversions of this pair may go this way."""
+        return bool(cls._rule(source, source_device, target, target_device))
 
     @classmethod
     def candidates(
@@ -69,24 +72,14 @@ class StaysInPlace(ConversionRoute):
 
     mechanism = "stays in place"
     writes_a_record = False
-
-    @classmethod
-    def applies(
-        cls, source: Any, source_device: Device, target: Any, target_device: Device
-    ) -> bool:
-        return bool(source is target and source_device == target_device)
+    _rule = staticmethod(lambda source, here, target, there: source is target and here == there)
 
 
 class DeviceMove(ConversionRoute):
     """The array goes to another device of its framework."""
 
     mechanism = "device move"
-
-    @classmethod
-    def applies(
-        cls, source: Any, source_device: Device, target: Any, target_device: Device
-    ) -> bool:
-        return bool(source is target and source_device != target_device)
+    _rule = staticmethod(lambda source, here, target, there: source is target and here != there)
 
 
 class DLPackExchange(ConversionRoute):
@@ -94,12 +87,10 @@ class DLPackExchange(ConversionRoute):
 
     mechanism = "dlpack"
 
-    @classmethod
-    def applies(
-        cls, source: Any, source_device: Device, target: Any, target_device: Device
-    ) -> bool:
+    @staticmethod
+    def _rule(source: Any, here: Device, target: Any, there: Device) -> bool:
         apart = {"numpy", "pyclesperanto"} & {source.name, target.name}
-        return source is not target and source_device == target_device and not apart
+        return source is not target and here == there and not apart
 
 
 class SharedHostBuffer(ConversionRoute):
@@ -107,12 +98,9 @@ class SharedHostBuffer(ConversionRoute):
 
     mechanism = "shared host buffer"
 
-    @classmethod
-    def applies(
-        cls, source: Any, source_device: Device, target: Any, target_device: Device
-    ) -> bool:
-        ends = {source.name, target.name}
-        on_host = source_device == HOST == target_device
+    @staticmethod
+    def _rule(source: Any, here: Device, target: Any, there: Device) -> bool:
+        ends, on_host = {source.name, target.name}, here == HOST == there
         return len(ends) == 2 and on_host and "numpy" in ends and "pyclesperanto" not in ends
 
 
@@ -120,12 +108,7 @@ class HostCopy(ConversionRoute):
     """The values are copied."""
 
     mechanism = "host copy"
-
-    @classmethod
-    def applies(
-        cls, source: Any, source_device: Device, target: Any, target_device: Device
-    ) -> bool:
-        return True
+    _rule = staticmethod(lambda *pair: True)
 
 
 # Of the routes of records. "keep" has none, since the original writes no record then.

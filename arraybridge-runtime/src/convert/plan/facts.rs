@@ -71,46 +71,30 @@ impl Facts {
     }
 }
 
-/// The way in which the source's memory was reached to describe it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Access {
-    /// The caller handed the memory over: there is no object to ask again.
-    #[default]
-    Given,
-    /// The fields of a NumPy array.
-    NumpyArray,
-    /// The C exchange table of the array's class.
-    ExchangeTable,
-    /// Python's buffer protocol.
-    BufferProtocol,
-    /// A DLPack capsule that the framework exported.
-    Capsule,
-    /// The framework's own call for a NumPy array.
-    ToNumpy,
-    /// Its framework was asked about it: it is on an accelerator, or its memory is not read by us.
-    Framework,
-    /// The array was detached first: operations on it were recorded for a gradient.
-    Detached,
-    /// The DLPack methods of an object of no framework.
-    Protocol,
-    /// The array that NumPy makes of an object of no framework.
-    Seen,
-}
-
-impl Access {
-    /// The name that records show.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Access::Given => "memory",
-            Access::NumpyArray => "NumPy array",
-            Access::ExchangeTable => "exchange table",
-            Access::BufferProtocol => "buffer protocol",
-            Access::Capsule => "capsule",
-            Access::ToNumpy => "to_numpy",
-            Access::Framework => "array",
-            Access::Detached => "detached array",
-            Access::Protocol => "__dlpack__",
-            Access::Seen => "numpy.asarray",
-        }
+named! {
+    /// The way in which the source's memory was reached to describe it.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum Access {
+        /// The caller handed the memory over: there is no object to ask again.
+        #[default]
+        Given "memory",
+        /// The fields of a NumPy array.
+        NumpyArray "NumPy array",
+        /// The C exchange table of the array's class.
+        ExchangeTable "exchange table",
+        /// Python's buffer protocol.
+        BufferProtocol "buffer protocol",
+        /// A DLPack capsule that the framework exported.
+        Capsule "capsule",
+        /// The framework's own call for a NumPy array.
+        ToNumpy "to_numpy",
+        /// Its framework was asked about it: it is on an accelerator, or its memory is not read by us.
+        Framework "array",
+        /// The array was detached first: operations on it were recorded for a gradient.
+        Detached "detached array",
+        /// The DLPack methods of an object of no framework.
+        Protocol "__dlpack__",
+        /// The array that NumPy makes of an object of no framework.
+        Seen "numpy.asarray",
     }
 }

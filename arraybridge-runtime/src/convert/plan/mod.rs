@@ -4,6 +4,23 @@
 //! attempt can tell, such as an importer that refuses, is part of it too: a list of fallbacks, each
 //! with its reason. The steps decide nothing; `execute` runs them one after the other.
 
+/// An enum whose variants have the names that records show.
+macro_rules! named {
+    ($(#[$about:meta])* pub enum $name:ident { $($(#[$meta:meta])* $variant:ident $word:literal,)* }) => {
+        $(#[$about])*
+        pub enum $name {
+            $($(#[$meta])* $variant,)*
+        }
+
+        impl $name {
+            /// The name that records show.
+            pub const fn name(self) -> &'static str {
+                match self { $($name::$variant => $word),* }
+            }
+        }
+    };
+}
+
 mod facts;
 mod steps;
 #[cfg(test)]
@@ -123,7 +140,7 @@ pub fn between(
         Device::Host => case.host_steps(why),
         Device::Accelerator(from) => case.accelerator_steps(why, from),
     };
-    let shares = why.is_none() && !facts.private;
+    let shares = why.is_none() && !facts.private && facts.made.is_none();
     Ok(Plan {
         // What the caller learns of memory that was made on the way is why it was made, and not whether it came
         // aligned.

@@ -39,53 +39,35 @@ impl Route {
     }
 }
 
-/// One step of a conversion. It works on what the step before left: an array, or host memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// The object itself is the result.
-    Keep,
-    /// The array's own framework copies it.
-    Copy,
-    /// The same, to make it contiguous; a copy that keeps other strides is a failure.
-    CopyContiguous,
-    /// The array's own framework casts it, where it is.
-    Cast,
-    /// The array's own framework moves it to the result's device.
-    Move,
-    /// The object's host memory is opened where it is.
-    Open,
-    /// A copy of the object's memory is made on the host.
-    Download,
-    /// Host memory is copied into a contiguous, aligned buffer, and cast on the way if that is asked.
-    Gather,
-    /// The target wraps host memory.
-    Import,
-    /// The target copies host memory to the result's device.
-    FromNumpy,
-    /// The memory that arrived on the host is handed over by the steps that `landing` gives for
-    /// it.
-    Land,
-    /// The target wraps the memory of an array on an accelerator.
-    Adopt,
-}
-
-impl Step {
-    /// The name that records show.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Step::Keep => "keep",
-            Step::Copy => "copy",
-            Step::CopyContiguous => "contiguous copy",
-            Step::Cast => "cast",
-            Step::Move => "move",
-            Step::Open => "open",
-            Step::Download => "download",
-            Step::Gather => "gather",
-            Step::Import => "import",
-            Step::FromNumpy => "from_numpy",
-            Step::Land => "hand over",
-            Step::Adopt => "import on the device",
-        }
+named! {
+    /// One step of a conversion. It works on what the step before left: an array, or host memory.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Step {
+        /// The object itself is the result.
+        Keep "keep",
+        /// The array's own framework copies it.
+        Copy "copy",
+        /// The same, to make it contiguous; a copy that keeps other strides is a failure.
+        CopyContiguous "contiguous copy",
+        /// The array's own framework casts it, where it is.
+        Cast "cast",
+        /// The array's own framework moves it to the result's device.
+        Move "move",
+        /// The object's host memory is opened where it is.
+        Open "open",
+        /// A copy of the object's memory is made on the host.
+        Download "download",
+        /// Host memory is copied into a contiguous, aligned buffer, and cast on the way if that is asked.
+        Gather "gather",
+        /// The target wraps host memory.
+        Import "import",
+        /// The target copies host memory to the result's device.
+        FromNumpy "from_numpy",
+        /// The memory that arrived on the host is handed over by the steps that `landing` gives for
+        /// it.
+        Land "hand over",
+        /// The target wraps the memory of an array on an accelerator.
+        Adopt "import on the device",
     }
 }
 

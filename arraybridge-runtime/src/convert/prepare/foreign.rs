@@ -9,7 +9,7 @@ use crate::convert::foreign::{described_in_place, open_at, place_and_memory};
 use crate::convert::likeness::{Likeness, likeness, see};
 use crate::convert::pair::Pair;
 use crate::convert::plan::{Access, Facts, Why};
-use crate::convert::request::Request;
+use crate::convert::request::{Cast, Request};
 use crate::convert::slot::{Described, Input, Opened, Slot};
 use crate::convert::{errors, libraries};
 use crate::framework::device::{self, Device, Placement};
@@ -49,8 +49,9 @@ impl<'a, 'py> Foreign<'a, 'py> {
     /// Finds out what the object is like, and makes the plan.
     pub fn prepare(self, slot: &'a mut Slot, reads: Reads) -> Result<Prepared<'a, 'py>> {
         let Foreign { data, target, request } = self;
+        let is_cast = request.cast != Cast::None;
         match likeness(data) {
-            Likeness::None | Likeness::Instance => {
+            Likeness::None | Likeness::Scalar | Likeness::Instance => {
                 return Err(errors::not_an_array(data, target.name));
             }
             Likeness::Exporter { is_seen } => match place_and_memory(data) {
@@ -59,7 +60,7 @@ impl<'a, 'py> Foreign<'a, 'py> {
                 }
                 // What does not hand out its memory may still give NumPy its values.
                 Err(Error::Conversion(error)) if is_seen => {
-                    let seen = see(data, target).map_err(|mut seen| {
+                    let seen = see(data, target, is_cast).map_err(|mut seen| {
                         if let Error::Conversion(seen) = &mut seen {
                             seen.reason = format!("{}; {}", error.reason, seen.reason);
                         }
@@ -78,7 +79,7 @@ impl<'a, 'py> Foreign<'a, 'py> {
                     slot.describe(Described { facts, shape: shape.as_slice().into() });
                     return decide(self.pair()?, Input::Array(data.clone()), slot, request);
                 }
-                let seen = see(data, target)?;
+                let seen = see(data, target, is_cast)?;
                 slot.set(seen.opened()?);
                 slot.made = seen.made.then_some(Why::Seen);
             }

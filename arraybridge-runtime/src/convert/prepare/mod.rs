@@ -6,10 +6,9 @@ mod own;
 
 use pyo3::prelude::*;
 
-use super::class::class_of;
 use super::errors;
 use super::execute::Prepared;
-use super::pair::Pair;
+use super::pair::{Pair, class_of};
 use super::request::Asked;
 use super::slot::{Input, Slot};
 use super::source::{self, Reader};

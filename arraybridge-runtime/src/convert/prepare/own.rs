@@ -4,11 +4,10 @@ use std::cell::LazyCell;
 
 use super::decide::{casts, target_at};
 use crate::convert::available::missing_dtype;
-use crate::convert::class::class_of;
 use crate::convert::commitment::Commitment;
 use crate::convert::errors::{self, copy_required};
 use crate::convert::execute::Prepared;
-use crate::convert::pair::Pair;
+use crate::convert::pair::{Pair, class_of};
 use crate::convert::plan::{self, Plan, Refusal, Route, Step, Steps, Wish};
 use crate::convert::request::Asked;
 use crate::convert::slot::{Input, Slot};

@@ -5,7 +5,9 @@ use pyo3::types::PyInt;
 
 use super::guards::Guarded;
 use super::reader::Reader;
-use crate::convert::class::class_of;
+use crate::convert::errors::refused_by_guard;
+use crate::convert::pair::class_of;
+use crate::convert::places::Places;
 use crate::convert::plan::{Access, Facts, Why};
 use crate::convert::slot::{Described, Opened};
 use crate::dlpack::capsule;
@@ -14,9 +16,13 @@ use crate::framework::device::{self as places, Device};
 use crate::framework::shape;
 use crate::framework::spec::{DType, Framework, Strides};
 use crate::interpreter::error::{Failure, Result, attempt};
+use arraybridge_host::layout::contiguous_strides;
 use arraybridge_tensor::cuda::driver;
 use arraybridge_tensor::dlpack::LEGACY_STREAM;
 use arraybridge_tensor::memory::view::{Dims, layout_of};
+
+/// The number of DLPack for an export that nobody waits for.
+const UNORDERED: i64 = -1;
 
 /// The place of memory, and the stream on which it is used there.
 #[derive(Clone, Copy)]
@@ -99,6 +105,37 @@ impl<'py> Reader<'py> {
         class: &Class,
         OrderedPlace { device, stream }: OrderedPlace,
     ) -> Result<Opened> {
+        self.exported(data, class, device, stream as i64)
+    }
+
+    /// The memory of an array on a device, of which nothing is read and for which nothing waits.
+    pub(in crate::convert) fn described(
+        &self,
+        data: &Bound<'py, PyAny>,
+        class: &Class,
+        (device, dtype): (Device, DType),
+    ) -> Result<Places> {
+        let failed = |error: PyErr| self.failed(data, error);
+        // JAX takes the number that asks for no order for a stream, and TensorFlow waits.
+        let is_told = !self.loaded.framework.immutable;
+        if is_told && self.loaded.framework.export.is_some() {
+            return Ok(self.exported(data, class, device, UNORDERED)?.source.view().into());
+        }
+        let shape = shape::read(data).map_err(failed)?;
+        let address = interface_address(data).map_err(failed)?;
+        let strides = interface_strides(data)
+            .filter(|strides| strides.len() == shape.len())
+            .unwrap_or_else(|| contiguous_strides(&shape, dtype.size()));
+        Ok(Places { address, shape, strides, size: dtype.size(), space: None })
+    }
+
+    fn exported(
+        &self,
+        data: &Bound<'py, PyAny>,
+        class: &Class,
+        device: Device,
+        stream: i64,
+    ) -> Result<Opened> {
         let Some(export) = &self.loaded.framework.export else {
             let reason = format!("{} does not export by DLPack", self.loaded.framework.title);
             return Err(self.loaded.framework.error(Failure::Array, "export", reason));
@@ -110,6 +147,9 @@ impl<'py> Reader<'py> {
         let capsule = self.loaded.within(device, |_| self.loaded.export(export, scope));
         let source = capsule.and_then(|capsule| capsule::take(&capsule));
         let mut source = source.map_err(|error| self.failed(data, error))?;
+        if let Some(reason) = self.without_memory(data, source.view()) {
+            return Err(refused_by_guard(self.loaded.framework, reason));
+        }
         source.restrict(self.loaded.framework.immutable);
         let source = self.holding(data, class, source);
         Ok(Opened { source, private: false })
@@ -159,8 +199,8 @@ const MOST_ALIGNMENT: usize = 4096;
 /// The address where an array's memory on a CUDA device begins.
 fn interface_address(data: &Bound<'_, PyAny>) -> PyResult<usize> {
     let py = data.py();
-    let interface = data.getattr(pyo3::intern!(py, "__cuda_array_interface__"))?;
-    interface.get_item(pyo3::intern!(py, "data"))?.get_item(0)?.extract()
+    let interface = data.getattr(crate::intern!(py, "__cuda_array_interface__"))?;
+    interface.get_item(crate::intern!(py, "data"))?.get_item(0)?.extract()
 }
 
 /// The strides of an array on an accelerator, if they matter to its target. Only the array interface
@@ -177,19 +217,25 @@ pub(in crate::convert) fn layout_for(
     }
     let py = data.py();
     let is_contiguous = || -> PyResult<bool> {
-        let flags = data.getattr(pyo3::intern!(py, "flags"))?;
-        flags.getattr(pyo3::intern!(py, "c_contiguous"))?.is_truthy()
+        let flags = data.getattr(crate::intern!(py, "flags"))?;
+        flags.getattr(crate::intern!(py, "c_contiguous"))?.is_truthy()
     };
-    if is_contiguous().unwrap_or(false) {
+    if attempt(py, is_contiguous()) == Some(true) {
         return Strides::Contiguous;
     }
-    let strides = || -> PyResult<Dims<isize>> {
-        let interface = data.getattr(pyo3::intern!(py, "__cuda_array_interface__"))?;
-        let strides = interface.get_item(pyo3::intern!(py, "strides"))?;
-        strides.try_iter()?.map(|stride| stride?.extract()).collect()
-    };
-    match strides() {
-        Ok(strides) if strides.len() == shape.len() => layout_of(shape, &strides, dtype.size()),
+    match interface_strides(data) {
+        Some(strides) if strides.len() == shape.len() => layout_of(shape, &strides, dtype.size()),
         _ => Strides::Contiguous,
     }
+}
+
+/// The strides that the array interface gives; none for a contiguous array.
+fn interface_strides(data: &Bound<'_, PyAny>) -> Option<Dims<isize>> {
+    let py = data.py();
+    let strides = || -> PyResult<Dims<isize>> {
+        let interface = data.getattr(crate::intern!(py, "__cuda_array_interface__"))?;
+        let strides = interface.get_item(crate::intern!(py, "strides"))?;
+        strides.try_iter()?.map(|stride| stride?.extract()).collect()
+    };
+    strides().ok()
 }

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 
 use super::reader::Reader;
 use crate::convert::available::{lacking, not_exported};
-use crate::convert::errors::not_exchanged;
+use crate::convert::errors::{not_exchanged, refused_by_guard};
 use crate::convert::numpy::read_numpy;
 use crate::convert::plan::Access;
 use crate::convert::slot::{Opened, Slot};
@@ -15,8 +15,9 @@ use crate::dlpack::exchange::Exchange;
 use crate::framework::detect::Class;
 use crate::framework::device::Device;
 use crate::framework::loaded::Loaded;
+use crate::framework::shape;
 use crate::framework::shortcuts::{self, ShortCut};
-use crate::framework::spec::{DType, Framework, Memory, Op};
+use crate::framework::spec::{DType, Framework, Guard, Memory, Op};
 use crate::interpreter::detached::{DetachedBuffer, DetachedRef};
 use crate::interpreter::error::{Failure, Result, attempt};
 use crate::memory::buffer;
@@ -24,6 +25,9 @@ use crate::memory::cast;
 use crate::memory::numpy_array;
 use arraybridge_tensor::memory::source::{Owner, Slot as MemorySlot, Source};
 use arraybridge_tensor::memory::view::View;
+
+/// No view begins so many bytes behind the beginning of its array's memory. On most systems, all memory lies above.
+const MOST_OFFSET: usize = 1 << (usize::BITS * 5 / 8);
 
 impl<'py> Reader<'py> {
     /// Opens the host memory of an array.
@@ -55,6 +59,9 @@ impl<'py> Reader<'py> {
             return Ok((self.open_as_numpy(data, Device::Host)?, Access::ToNumpy));
         };
         let view = source.view();
+        if let Some(reason) = self.without_memory(data, view) {
+            return Err(refused_by_guard(framework, reason));
+        }
         if view.dtype() != dtype || !view.is_on_host() {
             let (found, device) = (view.dtype(), view.device().device_type.0);
             let reason = format!(
@@ -150,6 +157,29 @@ impl<'py> Reader<'py> {
             && view.is_on_host()
             && !framework.not_exported.contains(found)
             && !self.loaded.is_guarded(data, Some(found.kind()))
+            && self.without_memory(data, view).is_none()
+    }
+
+    /// The reason why there is no memory where an export says that an array is. One without memory of its own is
+    /// exported from its offset on, counted from address zero.
+    #[inline]
+    pub(in crate::convert) fn without_memory(
+        &self,
+        data: &Bound<'py, PyAny>,
+        view: &View,
+    ) -> Option<&'static Guard> {
+        let is_suspect = view.data().addr() < MOST_OFFSET && !view.is_empty();
+        if is_suspect { self.at_its_offset(data, view) } else { None }
+    }
+
+    /// The same for an address that may be an offset.
+    fn at_its_offset(&self, data: &Bound<'py, PyAny>, view: &View) -> Option<&'static Guard> {
+        let op = self.loaded.framework.offset.as_ref()?;
+        let offset = || -> PyResult<usize> { op.call(self.loaded, [data])?.extract() };
+        let bytes = attempt(self.py(), offset()).map(|offset| offset * view.dtype().size());
+        // Where the offset is not known, the table is asked.
+        let has_memory = bytes.is_some_and(|bytes| bytes != view.data().addr());
+        if has_memory { None } else { self.loaded.reason(data) }
     }
 
     /// The exchange table that describes an array without exporting it. The description has no read-only flag, so
@@ -234,6 +264,14 @@ impl<'py> Reader<'py> {
             let framework = self.loaded.framework;
             return Err(wrong_table(framework, Lie::to_numpy(framework, dtype, came)));
         }
+        let framework = self.loaded.framework;
+        if !framework.is_tested
+            && let Some(has) = shape::of(data)
+            && has[..] != *opened.source.view().shape()
+        {
+            let lie = Lie::shape("to_numpy", &has, opened.source.view().shape());
+            return Err(wrong_table(framework, lie));
+        }
         let immutable = self.loaded.framework.immutable;
         opened.private = match device {
             _ if copied => true,
@@ -269,7 +307,7 @@ impl<'py> Reader<'py> {
         if !numpy_array::is_array(&array) {
             // An array of no axes comes as a scalar.
             let numpy = self.py().import("numpy")?;
-            let asarray = pyo3::intern!(self.py(), "asarray");
+            let asarray = crate::intern!(self.py(), "asarray");
             array = numpy.call_method1(asarray, (array,)).map_err(failed)?;
         }
         Ok(array.cast_into::<PyUntypedArray>().map_err(PyErr::from)?)

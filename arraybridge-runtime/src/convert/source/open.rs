@@ -5,8 +5,8 @@ use pyo3::prelude::*;
 use super::device::{OrderedPlace, expect_cuda};
 use super::guards::Guarded;
 use super::reader::Reader;
-use crate::convert::class::class_of;
 use crate::convert::errors;
+use crate::convert::pair::class_of;
 use crate::convert::plan::{Access, Why};
 use crate::convert::request::Asked;
 use crate::convert::slot::{Opened, Slot};
@@ -15,6 +15,7 @@ use crate::framework::device::Device;
 use crate::framework::loaded;
 use crate::framework::oom;
 use crate::framework::spec::Op;
+use crate::interpreter::classes::shown_name;
 use crate::interpreter::error::{Error, Failure, Result, first_line};
 use arraybridge_tensor::memory::view::View;
 
@@ -77,7 +78,7 @@ impl<'py> Reader<'py> {
         slot.take()
     }
 
-    /// Does what [`gather`](Self::gather) does. If a copy is asked for, the table may make another
+    /// Does what [`gather`](Self::gather) does. Unless copies are forbidden, the table may make another
     /// array of one that cannot be read, such as one in parts on several devices.
     #[inline]
     pub fn gather_or_make(
@@ -87,7 +88,7 @@ impl<'py> Reader<'py> {
     ) -> Result<Option<Bound<'py, PyAny>>> {
         let Asked { data, class, request } = *asked;
         match self.gather(data, class, slot) {
-            Err(error) if request.copy == Some(true) => self.gather_made(data, error, slot),
+            Err(error) if request.copy != Some(false) => self.gather_made(data, error, slot),
             gathered => gathered,
         }
     }
@@ -103,7 +104,9 @@ impl<'py> Reader<'py> {
         let then = self.loaded.reason(data).and_then(|reason| reason.then);
         let Some(then) = then else { return Err(error) };
         let made = then.call(self.loaded, [data]).map_err(|error| self.failed(data, error))?;
-        self.gather(&made, &class_of(&made)?, slot)
+        let remote = self.gather(&made, &class_of(&made)?, slot)?;
+        slot.made = slot.made.or(Some(Why::Spread));
+        Ok(remote)
     }
 }
 
@@ -171,7 +174,7 @@ pub(in crate::convert) fn unwrap_value<'py>(
 ) -> Result<Bound<'py, PyAny>> {
     let (py, framework) = (data.py(), class_of(data)?.framework);
     let unreadable = |why: String, cause| {
-        let class = detect::qualified_name(data.get_type().as_any()).unwrap_or_default();
+        let class = shown_name(&data.get_type());
         let reason = format!("the value of this {class} cannot be read ({why})");
         framework.error(Failure::Array, "value", reason).caused_by(cause)
     };

@@ -98,8 +98,8 @@ impl Lie {
         Lie::raised(py, key, format!("allows slices of {dtype} by iteration or index"), error)
     }
 
-    pub fn shape(went: &[usize], came: &[usize]) -> Lie {
-        Lie::new("import.op", KEEPS_SHAPE, format!("made {came:?} of {went:?}"))
+    pub fn shape(key: &'static str, went: &[usize], came: &[usize]) -> Lie {
+        Lie::new(key, KEEPS_SHAPE, format!("made {came:?} of {went:?}"))
     }
 
     pub fn values(dtype: DType) -> Lie {

@@ -7,12 +7,14 @@ use std::borrow::Cow;
 use dlpark::ffi::{DLDevice, DLDeviceType};
 use pyo3::exceptions::PyAttributeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyInt, PyString, PyTuple};
+use pyo3::types::{PyFloat, PyInt, PyString, PyTuple};
 
 use crate::framework::loaded::Loaded;
 use crate::framework::spec::Memory;
+use crate::interpreter::error::attempt;
 use crate::interpreter::fork;
 use crate::interpreter::interrupt::{self, is_interrupt};
+use crate::interpreter::once::Once;
 pub use arraybridge_tensor::memory::view::is_host;
 
 pub use placement::Placement;
@@ -76,11 +78,19 @@ pub fn of_memory(device: DLDevice) -> Device {
 ///
 /// Any exception that the object raises, and a `TypeError` if it returns something else.
 pub fn dlpack_device(data: &Bound<'_, PyAny>) -> PyResult<DLDevice> {
-    let answer = data.call_method0(pyo3::intern!(data.py(), "__dlpack_device__"))?;
+    let answer = data.call_method0(crate::intern!(data.py(), "__dlpack_device__"))?;
     let answer = answer.cast::<PyTuple>()?;
-    // The type may be an IntEnum, the index any object with `__index__`.
-    let device_type = DLDeviceType(answer.get_item(0)?.extract()?);
-    Ok(DLDevice { device_type, device_id: answer.get_item(1)?.extract()? })
+    let [device_type, device_id] = [answer.get_item(0)?, answer.get_item(1)?];
+    Ok(DLDevice { device_type: DLDeviceType(whole(&device_type)?), device_id: whole(&device_id)? })
+}
+
+/// A number that is an integer, also as an enum of pybind11's, which `int()` takes alone.
+fn whole<'py, T: FromPyObjectOwned<'py, Error = PyErr>>(number: &Bound<'py, PyAny>) -> PyResult<T> {
+    number.extract().or_else(|error| {
+        let is_float = number.is_instance_of::<PyFloat>();
+        let as_int = || number.call_method0(crate::intern!(number.py(), "__int__"))?.extract();
+        if is_float { Err(error) } else { attempt(number.py(), as_int()).ok_or(error) }
+    })
 }
 
 impl<'py> Loaded<'py> {
@@ -234,7 +244,7 @@ impl<'py> Loaded<'py> {
             let object = self.device_object(Device::Host)?;
             Ok(object.map_or_else(|| py.None(), Bound::unbind))
         };
-        Ok(self.host.get_or_try_init(py, make)?.bind(py).clone())
+        Ok(self.host.try_once(py, make)?.bind(py).clone())
     }
 
     /// The device on which the framework puts host data that nobody places: the host, unless the
@@ -401,9 +411,9 @@ pub fn entered<'py, T>(
     body: impl FnOnce() -> PyResult<T>,
 ) -> PyResult<T> {
     let py = manager.py();
-    manager.call_method0(pyo3::intern!(py, "__enter__"))?;
+    manager.call_method0(crate::intern!(py, "__enter__"))?;
     let result = body();
-    let exit = pyo3::intern!(py, "__exit__");
+    let exit = crate::intern!(py, "__exit__");
     match result {
         Ok(value) => {
             manager.call_method1(exit, (py.None(), py.None(), py.None()))?;

@@ -53,7 +53,7 @@ pub fn publish(py: Python<'_>) -> PyResult<bool> {
     // SAFETY: the pointer is to a static, and the capsule has no destructor.
     let capsule = unsafe { PyCapsule::new_with_pointer(py, own, NAME)? };
     let attributes = numpy::get_array_module(py)?.dict();
-    let name = pyo3::intern!(py, "_RUST_NUMPY_BORROW_CHECKING_API");
+    let name = crate::intern!(py, "_RUST_NUMPY_BORROW_CHECKING_API");
     let published = attributes.call_method1("setdefault", (name, capsule))?;
     let published = published.cast::<PyCapsule>().ok();
     Ok(published.is_some_and(|capsule| capsule.pointer_checked(Some(NAME)).ok() == Some(own)))

@@ -11,10 +11,16 @@ use arraybridge_host::dtype::DType;
 
 /// The element type of a NumPy dtype in the machine's byte order; `None` for any other object.
 pub fn named_by(object: &Bound<'_, PyAny>) -> Option<DType> {
-    let object = object.cast::<PyArrayDescr>().ok()?;
+    let object = descr_of(object)?;
     // SAFETY: the object is a dtype, and alive.
     let (dtype, swapped) = known(object.py(), unsafe { &*object.as_dtype_ptr() })?;
     (!swapped).then_some(dtype)
+}
+
+/// The object as a NumPy dtype, if it is one.
+pub fn descr_of<'a, 'py>(object: &'a Bound<'py, PyAny>) -> Option<&'a Bound<'py, PyArrayDescr>> {
+    // rust-numpy asks NumPy for the class.
+    if super::class(object.py()).is_null() { None } else { object.cast().ok() }
 }
 
 /// The element type of a dtype, if it has a name here, and whether the bytes are in the opposite of the
@@ -42,11 +48,11 @@ fn fields(descr: &PyArray_Descr) -> &PyArray_Descr_fields {
 fn of_ml_dtypes(py: Python<'_>, descr: &PyArray_Descr) -> Option<DType> {
     // SAFETY: a dtype's type object is a type, and lives as long as the dtype.
     let class = unsafe { Bound::from_borrowed_ptr(py, fields(descr).typeobj.cast()) };
-    let module = class.getattr(pyo3::intern!(py, "__module__")).ok()?;
+    let module = class.getattr(crate::intern!(py, "__module__")).ok()?;
     if module.cast::<PyString>().ok()?.to_str().ok()? != "ml_dtypes" {
         return None;
     }
-    let name = class.getattr(pyo3::intern!(py, "__name__")).ok()?;
+    let name = class.getattr(crate::intern!(py, "__name__")).ok()?;
     DType::from_name(name.cast::<PyString>().ok()?.to_str().ok()?)
 }
 

@@ -4,43 +4,78 @@ pub mod borrows;
 mod dtype;
 mod wrap;
 
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
 use dlpark::ffi::DLDevice;
-use numpy::npyffi::{self, PY_ARRAY_API, PyArrayObject_fields};
+use numpy::npyffi::{self, NpyTypes, PyArrayObject_fields};
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::ffi;
 use pyo3::prelude::*;
 
 use crate::interpreter::detached::{self, DetachedRef};
+use crate::interpreter::error::attempt;
+use crate::interpreter::{fork, interrupt};
 use arraybridge_host::dtype::DType;
 use arraybridge_host::overlap::Strided;
 use arraybridge_tensor::memory::source::{Owner, Slot, Source};
 use arraybridge_tensor::memory::view::View;
 
-pub use dtype::named_by;
+pub use dtype::{descr_of, named_by};
 pub use wrap::{own, wrap};
 
 /// A dtype that has no name here, as NumPy spells it.
 pub struct UnknownDtype(pub String);
 
+/// The class `numpy.ndarray`, once NumPy's C functions are found.
+static NDARRAY: AtomicPtr<ffi::PyTypeObject> = AtomicPtr::new(ptr::null_mut());
+
 /// Finds NumPy's C functions. rust-numpy itself panics if the import of NumPy fails or is interrupted.
+///
+/// # Errors
+///
+/// Any exception that the import raises.
 pub fn load(py: Python<'_>) -> PyResult<()> {
-    numpy::get_array_module(py)?;
-    // SAFETY: the interpreter is attached.
-    unsafe { PY_ARRAY_API.PyArray_GetNDArrayCVersion(py) };
+    if NDARRAY.load(Ordering::Acquire).is_null() {
+        let _making = fork::making();
+        numpy::get_array_module(py)?;
+        // SAFETY: the interpreter is attached.
+        let class = unsafe { npyffi::get_type_object(py, NpyTypes::PyArray_Type) };
+        NDARRAY.store(class, Ordering::Release);
+    }
     Ok(())
+}
+
+/// The class `numpy.ndarray`; null if NumPy cannot be loaded.
+#[inline]
+fn class(py: Python<'_>) -> *mut ffi::PyTypeObject {
+    #[cold]
+    fn find(py: Python<'_>) -> *mut ffi::PyTypeObject {
+        if let Err(error) = load(py) {
+            // Once more, so that the question gets its answer, before an interrupt is raised again.
+            let _ = attempt(py, load(py));
+            interrupt::defer(py, error);
+        }
+        NDARRAY.load(Ordering::Acquire)
+    }
+    let found = NDARRAY.load(Ordering::Acquire);
+    if found.is_null() { find(py) } else { found }
 }
 
 /// Returns whether an object is a NumPy array, of any subclass.
 #[inline]
 pub fn is_array(data: &Bound<'_, PyAny>) -> bool {
-    // SAFETY: the object is alive and the interpreter attached.
-    unsafe { npyffi::PyArray_Check(data.py(), data.as_ptr()) != 0 }
+    is_plain_array(data) || {
+        let class = class(data.py());
+        // SAFETY: both are types, and the interpreter is attached.
+        !class.is_null() && unsafe { ffi::PyType_IsSubtype(data.get_type_ptr(), class) != 0 }
+    }
 }
 
 /// Returns whether an object is a NumPy array and of no subclass.
 #[inline]
 pub fn is_plain_array(data: &Bound<'_, PyAny>) -> bool {
-    // SAFETY: the object is alive and the interpreter attached.
-    unsafe { npyffi::PyArray_CheckExact(data.py(), data.as_ptr()) != 0 }
+    data.get_type_ptr() == class(data.py())
 }
 
 /// The object as a NumPy array, of any subclass, if it is one.
@@ -95,7 +130,7 @@ pub fn describe_in_slot(array: &Bound<'_, PyUntypedArray>, slot: &mut Slot) -> O
 #[inline]
 pub fn describe(array: &Bound<'_, PyUntypedArray>, view: &mut View) -> Result<(), UnknownDtype> {
     describe_in(array, view).ok_or_else(|| {
-        let dtype = array.as_any().getattr(pyo3::intern!(array.py(), "dtype"));
+        let dtype = array.as_any().getattr(crate::intern!(array.py(), "dtype"));
         UnknownDtype(dtype.map(|d| d.to_string()).unwrap_or_default())
     })
 }

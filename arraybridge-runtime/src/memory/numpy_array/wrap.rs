@@ -14,8 +14,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use super::dtype::{builtin, descr};
-use super::{dtype_of, fields, is_described_by, plain_array};
+use super::{dtype_of, fields, is_described_by, load, plain_array};
 use crate::interpreter::detached::{DetachedBuffer, DetachedRef};
+use crate::interpreter::held::apart;
 use arraybridge_host::dtype::DType;
 use arraybridge_tensor::memory::element::Element;
 use arraybridge_tensor::memory::source::{Foreign, Outgoing, Owner};
@@ -52,6 +53,7 @@ pub fn wrap<'py>(
         }
         owner => owner,
     };
+    load(py)?;
     let Some(descr) = descr(py, view.dtype(), extended) else { return Ok(None) };
     let memory = (view.data(), view.strides().as_ptr());
     // SAFETY: the view has as many strides as extents, and the owner keeps its elements alive. The array
@@ -86,6 +88,9 @@ pub fn own<T: Element, D: Dimension + 'static>(
     py: Python<'_>,
     array: Array<T, D>,
 ) -> Result<PyResult<Bound<'_, PyAny>>, Array<T, D>> {
+    if let Err(error) = load(py) {
+        return Ok(Err(error));
+    }
     let Some(descr) = builtin(py, T::DTYPE) else { return Err(array) };
     if let Some(elements) = array.as_slice().filter(|elements| size_of_val(*elements) <= COPIED) {
         return Ok(copied(descr, array.shape(), elements));
@@ -249,7 +254,7 @@ fn capsule<C: OpaqueContext>(py: Python<'_>, owner: C) -> PyResult<Bound<'_, PyA
     unsafe extern "C" fn destructor<C: OpaqueContext>(capsule: *mut ffi::PyObject) {
         // SAFETY: the interpreter calls this once, for a capsule of this name, whose pointer comes from
         // `into_raw`.
-        unsafe { C::drop_raw(ffi::PyCapsule_GetPointer(capsule, NAME.as_ptr())) };
+        apart(|| unsafe { C::drop_raw(ffi::PyCapsule_GetPointer(capsule, NAME.as_ptr())) });
     }
     let raw = owner.into_raw();
     let pointer = NonNull::new(raw).expect("an owner has an address");
@@ -263,32 +268,4 @@ fn capsule<C: OpaqueContext>(py: Python<'_>, owner: C) -> PyResult<Bound<'_, PyA
 }
 
 #[cfg(test)]
-mod tests {
-    use dlpark::ffi::{DLDevice, DLDeviceType};
-
-    use super::*;
-    use arraybridge_tensor::memory::source::Source;
-
-    #[test]
-    fn memory_of_a_device_does_not_become_a_numpy_array() {
-        let (view, owner) = Source::from_slice(&[1_u8, 2], &[2]).unwrap().into_parts();
-        let cuda = DLDevice { device_type: DLDeviceType::CUDA, device_id: 0 };
-        // SAFETY: the owner is that of the view's memory.
-        let source = unsafe { Source::new(view.on(cuda), owner) };
-        Python::attach(|py| {
-            let error = source.hand_over(|memory| wrap(py, memory, |_| None)).unwrap_err();
-            assert!(error.is_instance_of::<PyBufferError>(py));
-        });
-    }
-
-    #[test]
-    fn an_extended_dtype_that_is_not_a_dtype_is_refused() {
-        Python::attach(|py| {
-            super::super::load(py).unwrap();
-            let source = Source::from_slice(&[half::bf16::ONE], &[1]).unwrap();
-            let no_dtype = |_| Some(py.None().into_bound(py));
-            let made = source.hand_over(|memory| wrap(py, memory, no_dtype)).unwrap();
-            assert!(made.is_none());
-        });
-    }
-}
+mod tests;

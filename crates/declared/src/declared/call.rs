@@ -2,14 +2,14 @@
 
 use std::cell::Cell;
 
-use pyo3::intern;
+use arraybridge_runtime::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFunction, PyTuple};
 
 use super::Declared;
 use super::arguments::{
-    self, ArgumentSlot, ArgumentSlots, ArrayVersions, Destination, Finder, FittedArguments,
-    FoundObjects,
+    self, ArgumentSlot, ArgumentSlots, Destination, Finder, FittedArguments, FoundObjects, WRITTEN,
+    Writes,
 };
 use super::definition::{Definition, FunctionKind};
 use super::options::OutputType;
@@ -66,8 +66,10 @@ pub struct AttemptOptions<'py> {
 pub struct FailedAttempt {
     /// The exception that was raised.
     pub error: PyErr,
-    /// True if the function had written to an argument by then.
-    pub written: bool,
+    /// Why the arguments may not be as they were, so that the call must not be made again.
+    pub obstacle: Option<&'static str>,
+    /// What the function has written to copies of the arguments.
+    pub writes: Option<Box<Writes>>,
 }
 
 impl From<Error> for FailedAttempt {
@@ -78,7 +80,7 @@ impl From<Error> for FailedAttempt {
 
 impl From<PyErr> for FailedAttempt {
     fn from(error: PyErr) -> FailedAttempt {
-        FailedAttempt { error, written: false }
+        FailedAttempt { error, obstacle: None, writes: None }
     }
 }
 
@@ -113,7 +115,12 @@ impl<'a, 'py> Call<'a, 'py> {
     #[inline]
     pub fn find_arrays(&mut self, is_cut: bool) -> Result<()> {
         let Call { slots, found, definition, args, kwargs, .. } = self;
-        Finder { slots, found, definition, is_cut }.find(args, kwargs.as_ref())
+        Finder { slots, found, definition, is_cut }.find(args, kwargs.as_ref())?;
+        if !found.scalars.is_empty() {
+            let given = (&*args, kwargs.as_ref());
+            (self.args, self.kwargs) = arguments::with_numbers(definition, given, &found.scalars)?;
+        }
+        Ok(())
     }
 
     /// Finds the arrays of a call that is made part by part. What is not cut is read.
@@ -176,7 +183,7 @@ impl<'a, 'py> Call<'a, 'py> {
         &self,
         slots: &ArgumentSlots<'py>,
         attempt: &AttemptOptions<'py>,
-    ) -> Result<(Bound<'py, PyAny>, ArrayVersions), FailedAttempt> {
+    ) -> Result<(Bound<'py, PyAny>, Writes), FailedAttempt> {
         let definition = self.definition;
         let options = &definition.options;
         let given = (&self.args, self.kwargs.as_ref());
@@ -184,14 +191,14 @@ impl<'a, 'py> Call<'a, 'py> {
         let function = attempt.function.as_ref().unwrap_or(definition.function.bind(self.py));
         let function = &self.translated(slots, function)?;
         let call = || -> PyResult<Bound<'py, PyAny>> {
-            let result = function.call(&fitted.args, fitted.kwargs.as_ref())?;
+            let mut result = function.call(&fitted.args, fitted.kwargs.as_ref())?;
             // The steps of a coroutine or a generator are waited for one by one.
             if definition.kind == FunctionKind::Plain {
-                match fitted.must_wait || self.is_waited_for() {
-                    true => ready::wait(options.execution, &result)?,
-                    false => ready::compute(options.execution, &result)?,
-                }
-                fitted.write_back(definition, slots)?;
+                result = match fitted.must_wait || self.is_waited_for() {
+                    true => ready::wait(options.execution, result)?,
+                    false => ready::compute(options.execution, result)?,
+                };
+                fitted.writes.write_back(self.py, definition)?;
             }
             Ok(result)
         };
@@ -200,14 +207,15 @@ impl<'a, 'py> Call<'a, 'py> {
             None => call(),
             Some(scope) => device::entered(scope, call),
         };
-        called
-            .map_err(|error| {
+        match called {
+            Ok(result) => Ok((result, fitted.writes)),
+            Err(error) => {
                 // Writes to memory that the function opens itself are not counted by any framework.
-                let opened = slots.iter().any(ArgumentSlot::is_written);
-                let written = opened || fitted.versions.any_changed(self.py, options.input);
-                FailedAttempt { error, written }
-            })
-            .map(|result| (result, fitted.versions))
+                let opened = slots.iter().any(ArgumentSlot::is_written).then_some(WRITTEN);
+                let obstacle = opened.or_else(|| fitted.writes.obstacle(self.py));
+                Err(FailedAttempt { error, obstacle, writes: Some(Box::new(fitted.writes)) })
+            }
+        }
     }
 
     /// The function as its framework translates it while it traces. One that is decorated is left to its

@@ -8,7 +8,7 @@ use pyo3::types::PyDict;
 
 use super::ladder::Room;
 use super::options::{Options, OutputType, RULE};
-use super::signature::{AddsDtype, Parameters};
+use super::signature::{HandsOn, Parameters, Signature};
 use crate::policy::{Conversion, Narrow, Policy};
 use arraybridge_runtime::convert::record::Record;
 use arraybridge_runtime::convert::{Narrowing, trace};
@@ -85,8 +85,7 @@ pub struct Definition {
 }
 
 impl Definition {
-    /// Reads a function and its declaration. The second value is the signature that the declared
-    /// function shows.
+    /// Reads a function and its declaration. The second value is as in [`Parameters::read`].
     ///
     /// # Errors
     ///
@@ -96,13 +95,13 @@ impl Definition {
         function: &Bound<'py, PyAny>,
         execution: &'static Framework,
         keywords: &Bound<'py, PyDict>,
-        adds_dtype: AddsDtype,
-    ) -> Result<(Definition, Option<Bound<'py, PyAny>>)> {
+        hands_on: HandsOn,
+    ) -> Result<(Definition, Option<Signature<'py>>)> {
         let about = Part::Function.get(function.py())?.getattr("about")?;
         let (function, binding, name, kind): (Bound<'py, PyAny>, usize, String, usize) =
             about.call1((function,))?.extract()?;
         let options = Options::read(execution, keywords)?;
-        let (parameters, signature) = Parameters::read(&function, &options, adds_dtype)?;
+        let (parameters, signature) = Parameters::read(&function, &options, hands_on)?;
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let mut definition = Definition {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
@@ -121,10 +120,6 @@ impl Definition {
         };
         if definition.options.tiles.is_some() && definition.kind != FunctionKind::Plain {
             let text = "tiles is for functions that return their result";
-            return Err(Error::Type(text.to_owned()));
-        }
-        if !definition.options.writes.is_empty() && definition.kind != FunctionKind::Plain {
-            let text = "writes is for functions that return their result";
             return Err(Error::Type(text.to_owned()));
         }
         if definition.options.differentiable {
@@ -201,7 +196,7 @@ impl Passthrough {
             && options.accepts_own_arrays()
             && options.contract.is_none()
             && options.lead.is_none()
-            && options.writes.is_empty()
+            && options.writes_to().is_empty()
             && !options.slice_by_slice
             && options.tiles.is_none()
             && is_input(options.execution)

@@ -1,8 +1,10 @@
 //! Declared functions as Python sees them.
 
+use arraybridge_runtime::intern;
+use arraybridge_runtime::interpreter::once::Once;
 use arraybridge_runtime::interpreter::package::Part;
+use arraybridge_runtime::interpreter::panic::memory_errors;
 use pyo3::gc::{PyTraverseError, PyVisit};
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple};
@@ -11,10 +13,11 @@ use super::Declared;
 use super::definition::{Definition, FunctionKind, MethodBinding, Passthrough};
 use super::gradients;
 use super::names;
-use super::object::has_python_code;
+use super::object::{has_python_code, is_python_function};
 use super::options::OutputType;
 use super::passthrough;
 use super::python_function;
+use super::signature::{OwnKeywords, Signature};
 use arraybridge_runtime::framework::spec::Framework;
 use arraybridge_runtime::interpreter::error::Result;
 use arraybridge_runtime::interpreter::park;
@@ -28,18 +31,26 @@ impl Declared {
         execution: &'static Framework,
         keywords: &Bound<'py, PyDict>,
     ) -> Result<Bound<'py, PyAny>> {
-        let (definition, signature) = Definition::new(function, execution, keywords, adds_dtype)?;
-        let is_plain =
-            definition.kind == FunctionKind::Plain && definition.binding == MethodBinding::Instance;
-        let declared = Declared::new(function.py(), definition)?;
-        let shown = if is_plain && has_python_code(function)? {
-            python_function::calling(&declared, function)?
+        let (definition, signature) = Definition::new(function, execution, keywords, hands_on)?;
+        let (py, binding) = (function.py(), definition.binding);
+        let (is_plain, inner) =
+            (definition.kind == FunctionKind::Plain, definition.function.bind(py).clone());
+        let declared = Declared::new(py, definition)?;
+        let shown = if is_plain && has_python_code(&inner)? {
+            python_function::calling(&declared, &inner)?
         } else {
             declared.clone().into_any()
         };
         set_attributes(&shown, declared.get().definition(), signature)?;
         if !shown.is(&declared) {
             shown.setattr("defvjp", declared.getattr("defvjp")?)?;
+            // Python binds its own functions by these, and compilers know them.
+            let wrap = match binding {
+                MethodBinding::Instance => return Ok(shown),
+                MethodBinding::Class => "classmethod",
+                MethodBinding::Static => "staticmethod",
+            };
+            return Ok(py.import("builtins")?.getattr(wrap)?.call1((shown,))?);
         }
         Ok(shown)
     }
@@ -54,7 +65,7 @@ impl Declared {
         };
         let declared = Bound::new(py, Declared { vectorcall, definition })?;
         static INSTALLED: PyOnceLock<()> = PyOnceLock::new();
-        INSTALLED.get_or_init(py, || vectorcall::install(&declared));
+        INSTALLED.once(py, || vectorcall::install(&declared));
         Ok(declared)
     }
 
@@ -68,6 +79,7 @@ impl Declared {
 #[pymethods]
 impl Declared {
     #[pyo3(signature = (*args, **kwargs))]
+    #[memory_errors]
     fn __call__<'py>(
         slf: &Bound<'py, Self>,
         args: &Bound<'py, PyTuple>,
@@ -112,6 +124,7 @@ impl Declared {
     /// >>> x.grad
     /// tensor([12.])
     #[pyo3(signature = (forward, backward, *, result=None))]
+    #[memory_errors]
     fn defvjp<'py>(
         slf: &Bound<'py, Self>,
         forward: &Bound<'py, PyAny>,
@@ -122,6 +135,7 @@ impl Declared {
         definition.set_rule(&gradients::rule(definition, forward, backward, result)?)
     }
 
+    #[memory_errors]
     fn __get__<'py>(
         slf: &Bound<'py, Self>,
         instance: &Bound<'py, PyAny>,
@@ -143,6 +157,7 @@ impl Declared {
 
     /// Pickles a function that can be imported by its qualified name as this name, any other one as
     /// its function and its options.
+    #[memory_errors]
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
         if let Some(name) = importable_name(slf) {
@@ -164,13 +179,14 @@ impl Declared {
 
     /// The object of a function and its declaration, for pickle.
     #[staticmethod]
+    #[memory_errors]
     fn _restore<'py>(
         function: &Bound<'py, PyAny>,
         execution: &Bound<'py, PyAny>,
         keywords: &Bound<'py, PyDict>,
     ) -> Result<Bound<'py, Declared>> {
         let execution = names::framework(execution)?;
-        let (definition, signature) = Definition::new(function, execution, keywords, adds_dtype)?;
+        let (definition, signature) = Definition::new(function, execution, keywords, hands_on)?;
         let declared = Declared::new(function.py(), definition)?;
         set_attributes(&declared, declared.get().definition(), signature)?;
         Ok(declared)
@@ -210,28 +226,41 @@ fn importable_name<'py>(declared: &Bound<'py, Declared>) -> Option<Bound<'py, Py
     found.is(declared).then_some(name)
 }
 
-/// Returns whether a function is a declared one that adds `dtype_conversion`, or wraps such a
-/// function.
-fn adds_dtype(function: &Bound<'_, PyAny>) -> PyResult<bool> {
+/// The keywords that a function hands on to a declared function that adds them: it is that function, a partial of it, or
+/// a wrapper of it that takes any keyword.
+fn hands_on(function: &Bound<'_, PyAny>) -> PyResult<OwnKeywords> {
     let py = function.py();
     let partial = py.import(intern!(py, "functools"))?.getattr("partial")?;
     let mut next = Some(function.clone());
     while let Some(function) = next {
         if let Some(declared) = Declared::of(&function) {
-            return Ok(declared.get().definition().parameters.adds_dtype());
+            let definition = declared.get().definition();
+            return Ok(definition.parameters.handed_on(&definition.options));
         }
-        let inner = if function.is_instance(&partial)? { "func" } else { "__wrapped__" };
-        next = function.getattr_opt(inner)?;
+        let is_partial = function.is_instance(&partial)?;
+        let inner = function.getattr_opt(if is_partial { "func" } else { "__wrapped__" })?;
+        next = match inner {
+            Some(_) if !is_partial && !takes_any_keyword(&function)? => None,
+            inner => inner,
+        };
     }
-    Ok(false)
+    Ok(OwnKeywords::default())
 }
 
-/// Makes a declared function look like its function, with the signature that it shows and the
-/// attributes that callers of the original package read.
+/// Returns whether a Python function has `**kwargs`, whatever signature it shows.
+fn takes_any_keyword(function: &Bound<'_, PyAny>) -> PyResult<bool> {
+    const VAR_KEYWORDS: u32 = 8;
+    if !is_python_function(function)? {
+        return Ok(false);
+    }
+    Ok(function.getattr("__code__")?.getattr("co_flags")?.extract::<u32>()? & VAR_KEYWORDS != 0)
+}
+
+/// Makes a declared function look like its function, with the attributes that callers of the original package read.
 fn set_attributes(
     declared: &Bound<'_, PyAny>,
     definition: &Definition,
-    signature: Option<Bound<'_, PyAny>>,
+    signature: Option<Signature<'_>>,
 ) -> PyResult<()> {
     static DRESS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let (py, Definition { options, keywords, .. }) = (declared.py(), definition);

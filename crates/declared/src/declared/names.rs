@@ -1,12 +1,14 @@
 //! Frameworks and dtypes by the names that users write.
 
-use pyo3::intern;
+use arraybridge_runtime::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyModule, PyString, PyType};
 
 use arraybridge_runtime::framework::detect;
 use arraybridge_runtime::framework::generated::MemoryType;
+use arraybridge_runtime::framework::registry;
 use arraybridge_runtime::framework::spec::Framework;
+use arraybridge_runtime::interpreter::classes;
 use arraybridge_runtime::interpreter::error::{Error, Result};
 
 pub use crate::policy::dtype_named as dtype;
@@ -30,7 +32,18 @@ const ALIASES: [(&str, &str); 5] = [
 pub fn framework(name: &Bound<'_, PyAny>) -> Result<&'static Framework> {
     let Ok(text) = name.cast::<PyString>() else { return framework_of_object(name) };
     let text = text.to_str()?;
-    MemoryType::from_name(text).map(MemoryType::framework).ok_or_else(|| unknown(text))
+    match MemoryType::from_name(text) {
+        Some(found) => Ok(found.framework()),
+        None => discovered(name.py(), || MemoryType::from_name(text))
+            .map(MemoryType::framework)
+            .ok_or_else(|| unknown(text)),
+    }
+}
+
+/// What is found among the tables of installed packages, which are read when something is unknown.
+#[cold]
+fn discovered<T>(py: Python<'_>, find: impl Fn() -> Option<T>) -> Option<T> {
+    registry::discover(py, None).then(find).flatten()
 }
 
 /// The framework of a module or of an array class.
@@ -38,11 +51,12 @@ pub fn framework(name: &Bound<'_, PyAny>) -> Result<&'static Framework> {
 fn framework_of_object(object: &Bound<'_, PyAny>) -> Result<&'static Framework> {
     if let Ok(module) = object.cast::<PyModule>() {
         let name = module.getattr(intern!(module.py(), "__name__"))?.to_string();
-        let mut frameworks = MemoryType::ALL.into_iter().map(MemoryType::framework);
-        return frameworks.find(|f| f.module == name).ok_or_else(|| unknown(&name));
+        let of_module = || registry::all().find(|f| f.module == name);
+        let found = of_module().or_else(|| discovered(module.py(), of_module));
+        return found.ok_or_else(|| unknown(&name));
     }
     if let Ok(class) = object.cast::<PyType>() {
-        let name = || detect::qualified_name(class.as_any()).unwrap_or_default();
+        let name = || classes::shown_name(class);
         let found = detect::framework_of_class(class).or_else(|| framework_of_public_class(class));
         return found.ok_or_else(|| unknown(&name()));
     }
@@ -62,12 +76,11 @@ fn framework_of_public_class(class: &Bound<'_, PyType>) -> Option<&'static Frame
         let (module, name) = name.rsplit_once('.')?;
         Some(modules.get_item(module).ok()?.getattr(name).ok()?.is(class))
     };
-    let mut frameworks = MemoryType::ALL.into_iter().map(MemoryType::framework);
-    frameworks.find(|f| f.classes.iter().any(|name| is_public_as(name) == Some(true)))
+    registry::all().find(|f| f.classes.iter().any(|name| is_public_as(name) == Some(true)))
 }
 
 fn known() -> String {
-    MemoryType::ALL.map(MemoryType::name).join(", ")
+    registry::all().map(|framework| framework.name).collect::<Vec<_>>().join(", ")
 }
 
 #[cold]
@@ -84,8 +97,7 @@ fn meant(name: &str) -> Option<&'static str> {
     let is_called = |f: &&Framework| {
         [f.name, f.module, f.install].contains(&name.as_str()) || f.title.to_lowercase() == name
     };
-    let frameworks = MemoryType::ALL.map(MemoryType::framework);
-    let called = frameworks.into_iter().find(is_called).map(|framework| framework.name);
+    let called = registry::all().find(is_called).map(|framework| framework.name);
     called.or(alias.filter(|alias| MemoryType::from_name(alias).is_some()))
 }
 

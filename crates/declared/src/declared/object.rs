@@ -1,6 +1,6 @@
 //! The object of a declared function.
 
-use pyo3::intern;
+use arraybridge_runtime::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyTuple;
@@ -12,7 +12,7 @@ use arraybridge_runtime::interpreter::{function_code, vectorcall};
 /// declared for.
 ///
 /// The decorators create it. From a Python function they make a Python function that calls it. It is
-/// called like the function, with two more keywords. `dtype_conversion` is the dtype of this call's result, as in `dtype_policy`. `slice_by_slice=True`
+/// called like the function, with two more keywords, which its signature does not show. `dtype_conversion` is the dtype of this call's result, as in `dtype_policy`. `slice_by_slice=True`
 /// calls the function for each 2-D slice of the first array and stacks the results, as
 /// `process_slices` does. `__wrapped__` is the function; `input_memory_type`, `output_memory_type` and
 /// `execution_memory_type` are names of frameworks.

@@ -97,8 +97,8 @@ pub struct Options {
     pub arrays: Option<Vec<String>>,
     /// The parameter whose array is the lead, if the declaration says it.
     pub lead: Option<String>,
-    /// The parameters whose arrays the function writes to.
-    pub writes: Vec<String>,
+    /// The parameters whose arrays the function writes to; `None` if the declaration does not say it.
+    pub writes: Option<Vec<String>>,
     /// The parameters that are sliced and split together with the first array.
     pub sliced: Vec<String>,
     /// The device that arguments are brought to.
@@ -190,7 +190,7 @@ impl Options {
             input_dtype: keywords.get("input_dtype")?.map(|d| names::dtype(&d)).transpose()?,
             arrays: keywords.read("arrays")?,
             lead: keywords.read("lead")?,
-            writes: keywords.read("writes")?.unwrap_or_default(),
+            writes: keywords.read("writes")?,
             sliced: keywords.read("sliced")?.unwrap_or_default(),
             device: keywords.device(input)?,
             copy: keywords.flag("copy")?,
@@ -221,7 +221,24 @@ impl Options {
     pub fn names_parameters(&self) -> bool {
         self.arrays.is_some()
             || self.lead.is_some()
-            || !(self.writes.is_empty() && self.sliced.is_empty() && self.opened.is_empty())
+            || !(self.writes_to().is_empty() && self.sliced.is_empty() && self.opened.is_empty())
+    }
+
+    /// Returns whether calls are made part by part, unless they say otherwise.
+    pub fn is_cut(&self) -> bool {
+        self.tiles.is_some() || self.slice_by_slice
+    }
+
+    /// The parameters whose arrays the function is declared to write to.
+    #[inline]
+    pub fn writes_to(&self) -> &[String] {
+        self.writes.as_deref().unwrap_or_default()
+    }
+
+    /// Returns whether writes to the caller's arrays matter for a retry, and may happen.
+    #[inline]
+    pub fn counts_writes(&self) -> bool {
+        self.retries() && self.writes.as_ref().is_none_or(|writes| !writes.is_empty())
     }
 
     /// Returns whether arrays of the declared framework are passed on wherever they are.

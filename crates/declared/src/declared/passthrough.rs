@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 use smallvec::SmallVec;
 
-use super::arguments::{ArgumentSlot, holds_wrapper};
+use super::arguments::{self, ArgumentSlot, UNCOUNTED, WRITTEN, holds_wrapper};
 use super::call::{Call, FailedAttempt};
 use super::definition::{Definition, Passthrough};
 use super::result::{self, ResultScope};
@@ -161,7 +161,7 @@ fn found<'a, 'py>(
 
 /// Retries a failed call on the rungs of the ladder, and finishes its result.
 fn retried<'py>(call: &Call<'_, 'py>, failed: FailedAttempt) -> PyResult<Bound<'py, PyAny>> {
-    let result = ladder::retry_call(call, &call.slots, failed, ResultScope::Call)?;
+    let (result, _) = ladder::retry_call(call, &call.slots, failed, ResultScope::Call)?;
     call.finish(result, ResultScope::Call, Ok)
 }
 
@@ -177,16 +177,21 @@ fn recover_unchecked<'py>(
         return Err(error);
     }
     let call = found(declared, given, definition.options.policy(py))?;
-    let written = call.slots.iter().any(ArgumentSlot::is_written);
-    retried(&call, FailedAttempt { error, written })
+    let obstacle = call.slots.iter().any(ArgumentSlot::is_written).then_some(WRITTEN);
+    retried(&call, FailedAttempt { error, obstacle, writes: None })
 }
 
-/// Returns whether memory ran out and the declaration allows a retry.
+/// Returns whether memory ran out and the declaration allows a retry. Another error may get a note.
 fn is_recoverable(py: Python<'_>, definition: &Definition, error: &PyErr) -> bool {
-    definition.options.retries() && oom::framework_of(py, error, None).is_some()
+    let is_oom = definition.options.retries() && oom::framework_of(py, error, None).is_some();
+    if !is_oom {
+        ladder::note_gap(py, definition, error);
+    }
+    is_oom
 }
 
 /// The findings about arguments that fit.
+#[derive(Default)]
 struct CheckedArguments<'a, 'py> {
     /// The first array.
     lead: Option<Borrowed<'a, 'py, PyAny>>,
@@ -194,6 +199,8 @@ struct CheckedArguments<'a, 'py> {
     versions: SmallVec<[(Borrowed<'a, 'py, PyAny>, i64); 2]>,
     /// True if the function opens an array to write to it.
     written: bool,
+    /// True if an array has no count of writes, though its framework has one for others.
+    uncounted: bool,
 }
 
 /// Looks at each argument; `None` if one does not fit, or if a device has to be made current.
@@ -210,8 +217,8 @@ fn check<'a, 'py: 'a>(
     if trace::set_by_configure() == Some(true) && definition.options.copy.is_none() {
         return None;
     }
-    let records = framework.version.is_some() && definition.options.retries();
-    let mut checked = CheckedArguments { lead: None, versions: SmallVec::new(), written: false };
+    let records = framework.version.is_some() && definition.options.counts_writes();
+    let mut checked = CheckedArguments::default();
     let (positional, named) = given.all().split_at(given.positional());
     for (index, &value) in positional.iter().enumerate() {
         let (usage, _) = definition.parameters.positional(index);
@@ -231,11 +238,15 @@ fn check<'a, 'py: 'a>(
             Some(class) => {
                 if records && matches!(class.role, Role::Array) {
                     let version = version(framework, &value);
+                    checked.uncounted |= version.is_none();
                     checked.versions.extend(version.map(|version| (value, version)));
                 }
                 checked.lead.get_or_insert(value);
             }
-            None if Container::of(&value).is_some() || convert::is_like_array(&value) => {
+            None if Container::of(&value).is_some()
+                || convert::is_like_array(&value)
+                || arguments::is_number(definition, &value) =>
+            {
                 return None;
             }
             None => {}
@@ -258,6 +269,7 @@ fn fit_by_name<'py>(
             && detect::class_of(value).is_none()
             && Container::of(value).is_none()
             && !convert::is_like_array(value)
+            && !arguments::is_number(definition, value)
     })
 }
 
@@ -292,7 +304,9 @@ fn call_checked<'py>(
             let input = definition.options.input;
             let mut versions = checked.versions.iter();
             let changed = versions.any(|(array, before)| has_changed(input, array, *before));
-            retried(&call, FailedAttempt { error, written: checked.written || changed })
+            let written = (checked.written || changed).then_some(WRITTEN);
+            let obstacle = written.or(checked.uncounted.then_some(UNCOUNTED));
+            retried(&call, FailedAttempt { error, obstacle, writes: None })
         }
     }
 }

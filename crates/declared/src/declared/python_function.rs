@@ -77,8 +77,8 @@ mod fast {
         use std::cell::Cell;
         use std::sync::atomic::{AtomicPtr, Ordering};
 
+        use arraybridge_runtime::intern;
         use pyo3::ffi;
-        use pyo3::intern;
         use pyo3::prelude::*;
 
         use crate::declared::Declared;

@@ -1,7 +1,7 @@
 //! The result of a declared function: its dtype and its framework.
 
+use arraybridge_runtime::intern;
 use pyo3::exceptions::PyValueError;
-use pyo3::intern;
 use pyo3::prelude::*;
 
 use super::call::Call;
@@ -53,13 +53,13 @@ impl<'py> Call<'_, 'py> {
         }
         let result = finish(self, result, scope)
             .and_then(step)
-            .map_err(|error| arguments::in_place(self.definition, "the result", error))?;
+            .map_err(|error| error.in_place(&self.definition.name, "the result"))?;
         let result = match sink {
             Some(sink) => sink.settle(result)?,
             None => result,
         };
         // The policy may have cast it.
-        ready::compute(self.definition.options.execution, &result)?;
+        let result = ready::compute(self.definition.options.execution, result)?;
         let Some(contract) = &self.definition.options.contract else { return Ok(result) };
         let answer = contract.bind(self.py).call1((&result,))?;
         // A contract that asserts returns None.

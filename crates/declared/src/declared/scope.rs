@@ -8,6 +8,7 @@ use arraybridge_runtime::cuda::streams::{self, Loan};
 use arraybridge_runtime::framework::device::{Device, Placement};
 use arraybridge_runtime::framework::loaded::{self, Loaded};
 use arraybridge_runtime::framework::spec::{Framework, Memory};
+use arraybridge_runtime::interpreter::error::attempt;
 use arraybridge_tensor::cuda::driver;
 
 /// The place of a call.
@@ -66,22 +67,10 @@ fn end_loans<'py>(
     let is_lent = |slot: &&ArgumentSlot<'py>| {
         !slot.is_opened() && !slot.is_of(borrower.framework) && is_on_accelerator(py, slot)
     };
-    let mut lent = slots.iter().filter(is_lent).peekable();
-    if lent.peek().is_none() || !driver::is_present() {
-        return;
-    }
-    match streams::current(borrower, index) {
-        Ok(Some(stream)) => {
-            let loans = lent
-                .filter_map(|slot| Some(Loan { lender: slot.class.framework, owner: used(slot)? }));
-            // SAFETY: the stream is of this device, and its object is held here.
-            unsafe { streams::end_loans(py, index, stream.handle, loans) };
-        }
-        // The result has been waited for.
-        _ if borrower.framework.ready.is_some() => {}
-        // After a failure there is nothing left to wait for.
-        _ => drop(driver::wait_for_device(index)),
-    }
+    let lent = slots.iter().filter(is_lent);
+    let loan =
+        |slot: &ArgumentSlot<'py>| Some(Loan { lender: slot.class.framework, owner: used(slot)? });
+    streams::give_back(borrower, index, lent.filter_map(loan));
 }
 
 /// Returns whether an array of another framework is in its accelerator's memory.
@@ -91,5 +80,5 @@ pub fn is_on_accelerator(py: Python<'_>, slot: &ArgumentSlot<'_>) -> bool {
         let loaded = loaded::load(py, framework)?;
         Ok(matches!(loaded.device_of(&slot.value)?, Device::Accelerator(_)))
     };
-    framework.memory != Memory::Host && on_device().unwrap_or(false)
+    framework.memory != Memory::Host && attempt(py, on_device()) == Some(true)
 }

@@ -1,14 +1,14 @@
 //! The ways in which a function may be called, and the keywords that a declaration adds.
 
-use arraybridge_runtime::interpreter::package::Part;
-use pyo3::intern;
+use arraybridge_runtime::intern;
+use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString};
 
 use super::names::flag;
 use super::options::Options;
 use arraybridge_runtime::interpreter::error::{Error, Result};
+use arraybridge_runtime::interpreter::interrupt::is_interrupt;
 
 // The keywords that a declaration adds.
 const DTYPE_CONVERSION: &str = "dtype_conversion";
@@ -37,7 +37,7 @@ pub struct Parameters {
     var_keyword: ArrayUsage,
     /// True if the first parameter is `self` or `cls`.
     is_method: bool,
-    /// The added keywords that are parameters of the function itself.
+    /// The added keywords that are for the function itself.
     own: OwnKeywords,
     /// True if the function passes `dtype_conversion` on to a declared function. The dtype that a
     /// call asks for is then that of both results.
@@ -82,9 +82,9 @@ impl ArrayUsage {
     }
 }
 
-/// The added keywords that are parameters of the function itself.
+/// The added keywords that are for the function itself: its parameters, or those of a declared function inside.
 #[derive(Clone, Copy, Debug, Default)]
-struct OwnKeywords {
+pub struct OwnKeywords {
     dtype_conversion: bool,
     dtype_config: bool,
     slice_by_slice: bool,
@@ -101,13 +101,15 @@ pub struct AddedKeywords<'py> {
     pub out: Option<Bound<'py, PyAny>>,
 }
 
-/// Returns whether a function is a declared one that adds `dtype_conversion`, or wraps such a
-/// function.
-pub type AddsDtype = fn(&Bound<'_, PyAny>) -> PyResult<bool>;
+/// Returns the keywords that a function hands on to a declared function that adds them: it is that function, or wraps
+/// it.
+pub type HandsOn = fn(&Bound<'_, PyAny>) -> PyResult<OwnKeywords>;
+
+/// A function's signature, and the keywords that its declaration adds, with their defaults.
+pub type Signature<'py> = (Bound<'py, PyAny>, Vec<(&'static str, Option<bool>)>);
 
 impl Parameters {
-    /// Reads a function's signature. The second value is the signature that the declared function
-    /// shows, if the function has one.
+    /// Reads a function's signature. The second value is that signature, if the function has one.
     ///
     /// # Errors
     ///
@@ -116,12 +118,15 @@ impl Parameters {
     pub fn read<'py>(
         function: &Bound<'py, PyAny>,
         options: &Options,
-        adds_dtype: AddsDtype,
-    ) -> Result<(Parameters, Option<Bound<'py, PyAny>>)> {
+        hands_on: HandsOn,
+    ) -> Result<(Parameters, Option<Signature<'py>>)> {
         let py = function.py();
         let inspect = py.import(intern!(py, "inspect"))?;
         let signature = match inspect.call_method1(intern!(py, "signature"), (function,)) {
             Ok(signature) => signature,
+            Err(error) if is_interrupt(py, &error) || error.is_instance_of::<PyMemoryError>(py) => {
+                return Err(error.into());
+            }
             // Built-in functions may have no signature, so that no parameter can be named.
             Err(_) if !options.names_parameters() => {
                 let parameters = Parameters {
@@ -142,18 +147,18 @@ impl Parameters {
             names.push(name);
         }
         let has = |name: &str| names.iter().any(|n| n == name);
-        parameters.forwards_dtype = has(DTYPE_CONVERSION) && adds_dtype(function)?;
+        let handed_on = hands_on(function)?;
+        parameters.forwards_dtype = handed_on.dtype_conversion;
         parameters.own = OwnKeywords {
-            dtype_conversion: has(DTYPE_CONVERSION),
+            dtype_conversion: has(DTYPE_CONVERSION) || handed_on.dtype_conversion,
             // A wrapped declared function gets it as `dtype_conversion`.
-            dtype_config: has(DTYPE_CONFIG) && !parameters.forwards_dtype,
-            slice_by_slice: has(SLICE_BY_SLICE),
-            out: has(OUT),
+            dtype_config: has(DTYPE_CONFIG) && !handed_on.dtype_conversion,
+            slice_by_slice: has(SLICE_BY_SLICE) || handed_on.slice_by_slice,
+            out: has(OUT) || handed_on.out,
         };
         check_names(options, names.iter().map(String::as_str))?;
-        let has_config = has(DTYPE_CONFIG);
-        let shown = extended_signature(&signature, parameters.own, has_config, options)?;
-        Ok((parameters, Some(shown)))
+        let added = added_keywords(has, options);
+        Ok((parameters, Some((signature, added))))
     }
 
     fn add(&mut self, name: &str, kind: u8, options: &Options) {
@@ -203,15 +208,20 @@ impl Parameters {
         parameter.map(|parameter| parameter.name.as_str())
     }
 
-    /// Returns whether the declaration adds `dtype_conversion`, or the function passes it on to one that does.
-    pub fn adds_dtype(&self) -> bool {
-        !self.own.dtype_conversion || self.forwards_dtype
+    /// The keywords that the declaration adds, or that the function hands on to one that adds them.
+    pub fn handed_on(&self, options: &Options) -> OwnKeywords {
+        OwnKeywords {
+            dtype_conversion: !self.own.dtype_conversion || self.forwards_dtype,
+            dtype_config: false,
+            slice_by_slice: true,
+            out: self.own.out || options.is_cut(),
+        }
     }
 
     /// Returns whether a keyword is one that the declaration adds.
     pub fn is_added(&self, name: &Bound<'_, PyString>) -> bool {
         match name.to_str() {
-            Ok(DTYPE_CONVERSION) => self.adds_dtype(),
+            Ok(DTYPE_CONVERSION) => !self.own.dtype_conversion || self.forwards_dtype,
             Ok(DTYPE_CONFIG) => !self.own.dtype_config,
             Ok(SLICE_BY_SLICE) => !self.own.slice_by_slice,
             Ok(OUT) => !self.own.out,
@@ -281,7 +291,7 @@ fn expect_config(config: &Bound<'_, PyAny>) -> Result<()> {
 fn check_names<'a>(options: &Options, names: impl Iterator<Item = &'a str> + Clone) -> Result<()> {
     let arrays = options.arrays.iter().flatten().map(|name| ("arrays", name));
     let lead = options.lead.iter().map(|name| ("lead", name));
-    let writes = options.writes.iter().map(|name| ("writes", name));
+    let writes = options.writes_to().iter().map(|name| ("writes", name));
     for (option, name) in
         arrays.chain(lead).chain(writes).chain(options.sliced.iter().map(|name| ("sliced", name)))
     {
@@ -296,28 +306,22 @@ fn check_names<'a>(options: &Options, names: impl Iterator<Item = &'a str> + Clo
     Ok(())
 }
 
-/// The signature with the added keywords, which come before `**kwargs`.
-fn extended_signature<'py>(
-    signature: &Bound<'py, PyAny>,
-    own: OwnKeywords,
-    has_config: bool,
+/// The keywords that a declaration adds to those that its function has, with their defaults.
+fn added_keywords(
+    has: impl Fn(&str) -> bool,
     options: &Options,
-) -> Result<Bound<'py, PyAny>> {
-    static EXTENDED: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let is_cut = options.tiles.is_some() || options.slice_by_slice;
-    let added = [
-        (DTYPE_CONVERSION, !own.dtype_conversion, None),
-        (SLICE_BY_SLICE, !own.slice_by_slice, Some(options.slice_by_slice)),
-        (OUT, !own.out && is_cut, None),
-        // Callers that fill in keywords by the signature would put a config of their own here.
-        (DTYPE_CONFIG, !has_config, None),
-    ];
-    let is_shown = |name| match &options.shown {
+) -> Vec<(&'static str, Option<bool>)> {
+    let is_shown = |name: &str| match &options.shown {
+        _ if name == OUT && !options.is_cut() => false,
         Some(shown) => shown.iter().any(|shown| shown == name),
         None => true,
     };
-    let added = added.into_iter().filter(|(name, is_added, _)| *is_added && is_shown(*name));
-    let added: Vec<_> = added.map(|(name, _, default)| (name, default)).collect();
-    let extended = Part::Function.attribute(signature.py(), &EXTENDED, "extended")?;
-    Ok(extended.call1((signature, added))?)
+    let all = [
+        (DTYPE_CONVERSION, None),
+        (SLICE_BY_SLICE, Some(options.slice_by_slice)),
+        (OUT, None),
+        // Callers that fill in keywords by the signature would put a config of their own here.
+        (DTYPE_CONFIG, None),
+    ];
+    all.into_iter().filter(|(name, _)| !has(name) && is_shown(name)).collect()
 }

@@ -1,6 +1,6 @@
 //! Calls for parts of the first array, which the declaration's `sliced` arrays are cut with.
 
-use pyo3::intern;
+use arraybridge_runtime::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyEllipsis, PyInt, PyTuple};
 use smallvec::SmallVec;
@@ -11,7 +11,7 @@ use super::options::AxisName;
 use super::result::{self, ResultScope};
 use crate::slices::lazy;
 use crate::slices::{self, Layout, Merge, Stack};
-use arraybridge_runtime::convert;
+use arraybridge_runtime::convert::{self, Places};
 use arraybridge_runtime::framework::{detect, shape};
 use arraybridge_runtime::interpreter::error::{Error, Result, add_note};
 use arraybridge_runtime::interpreter::tuples::{plain_tuple, rebuilt};
@@ -36,10 +36,14 @@ impl<'py> Call<'_, 'py> {
         let order = layout.order();
         for index in 0..self.slots.len() {
             let slot = &self.slots[index];
-            let is_alike = shape::ndim(&slot.value) == Some(layout.axes);
-            if is_alike && (index == 0 || self.is_sliced(slot)) {
-                self.slots[index] = slot.with_order(&order)?;
+            if index > 0 && !self.is_sliced(slot) {
+                continue;
             }
+            let is_alike = shape::ndim(&slot.value) == Some(layout.axes);
+            self.slots[index] = match is_alike {
+                true => slot.undivided(layout.leading.iter().copied())?.with_order(&order)?,
+                false => slot.undivided(0..layout.leading.len())?,
+            };
         }
         self.leading = layout.leading.len();
         self.stacked(&layout)
@@ -198,26 +202,36 @@ impl<'py> Call<'_, 'py> {
     ///
     /// # Errors
     ///
-    /// [`Error::Aliased`], and [`Error::Value`] for an array that overlaps itself.
+    /// [`Error::Aliased`], [`Error::Value`] for an array that overlaps itself, and as
+    /// [`check_parts`](arguments::check_parts).
     pub fn expect_apart(&self, slots: &ArgumentSlots<'py>) -> Result<()> {
-        let written = |slot: &&ArgumentSlot<'py>| slot.is_written();
-        for one in slots.iter().filter(written) {
-            let argument = |slot| arguments::of_argument(self.definition, slot);
-            if lazy::overlaps_itself(&one.value)? {
+        for (index, slot) in slots.iter().enumerate() {
+            if index == 0 || self.is_sliced(slot) {
+                arguments::check_parts(self.definition, slot)?;
+            }
+        }
+        let argument =
+            |slot: &ArgumentSlot<'py>| arguments::of_argument(self.definition, &slot.key);
+        let mut is_any_written = false;
+        for one in slots.iter().filter(|slot| slot.is_written()) {
+            is_any_written = true;
+            let Some(places) = Places::of(&one.value)? else { continue };
+            if places.overlap_themselves() {
                 return Err(Error::Value(format!(
                     "{}: elements share memory with each other, so the array cannot be written to",
-                    argument(&one.key)
+                    argument(one)
                 )));
             }
-            for other in slots.iter().filter(|other| !std::ptr::eq(*other, one)) {
-                if lazy::overlap(&one.value, &other.value)? {
-                    return Err(Error::Aliased(format!(
-                        "{} is written to, and its memory overlaps that of {}; pass a copy of one of them",
-                        argument(&one.key),
-                        argument(&other.key)
-                    )));
-                }
-            }
+        }
+        if is_any_written
+            && let Some([one, other]) =
+                arguments::overlapping(slots.iter(), ArgumentSlot::is_written)?
+        {
+            return Err(Error::Aliased(format!(
+                "{} is written to, and its memory overlaps that of {}; pass a copy of one of them",
+                argument(one),
+                argument(other)
+            )));
         }
         Ok(())
     }

@@ -1,16 +1,17 @@
 //! Coroutines and generators of declared functions, whose steps `arraybridge._declared.steps` makes.
 
 use arraybridge_runtime::interpreter::package::Part;
+use arraybridge_runtime::interpreter::panic::memory_errors;
 use std::sync::{Mutex, PoisonError};
 
+use arraybridge_runtime::intern;
 use pyo3::exceptions::{PyStopAsyncIteration, PyStopIteration};
 use pyo3::gc::{PyTraverseError, PyVisit};
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
 use super::Declared;
-use super::arguments::{self, ArgumentSlot, ArgumentSlots, ArrayVersions, Destination};
+use super::arguments::{self, ArgumentSlot, ArgumentSlots, Destination, Writes};
 use super::call::{AttemptOptions, Call, FailedAttempt};
 use super::definition::FunctionKind;
 use super::ladder::{self, Ladder, Rung, RungFailure};
@@ -28,12 +29,9 @@ use arraybridge_runtime::interpreter::stack;
 /// Calls a function that returns a coroutine or a generator, and wraps what it returns.
 pub(super) fn start<'py>(call: Call<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
     let py = call.py;
-    let (inner, versions) = match call.attempt(&call.slots, &AttemptOptions::default()) {
+    let (inner, writes) = match call.attempt(&call.slots, &AttemptOptions::default()) {
         Ok(made) => made,
-        Err(failed) => {
-            let made = ladder::retry_call(&call, &call.slots, failed, ResultScope::Call)?;
-            (made, ArrayVersions::default())
-        }
+        Err(failed) => ladder::retry_call(&call, &call.slots, failed, ResultScope::Call)?,
     };
     let class = match call.definition.kind {
         FunctionKind::Generator => intern!(py, "Generator"),
@@ -47,7 +45,7 @@ pub(super) fn start<'py>(call: Call<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
         policy: call.policy,
         destination: None,
         on_host: false,
-        versions,
+        writes,
         ladder: Mutex::default(),
     };
     Part::Steps.get(py)?.getattr(class)?.call1((origin, inner))
@@ -65,7 +63,7 @@ struct CallOrigin {
     /// True if a retry made the call on the host.
     on_host: bool,
     /// The arrays that the function could write to.
-    versions: ArrayVersions,
+    writes: Writes,
     /// The rungs that are left after a retry.
     ladder: Mutex<Option<Ladder>>,
 }
@@ -79,6 +77,7 @@ type Restarted<'py> = (Bound<'py, CallOrigin>, Bound<'py, PyAny>, PyResult<Bound
 #[pymethods]
 impl CallOrigin {
     /// Makes a step. If memory runs out, makes the call again, and its first step, if `begin` returns the steps.
+    #[memory_errors]
     fn step<'py>(
         slf: &Bound<'py, Self>,
         inner: Bound<'py, PyAny>,
@@ -97,6 +96,7 @@ impl CallOrigin {
             }
             (step, _) => (slf.clone(), inner, step),
         };
+        let step = origin.get().written_back(py, step);
         match step {
             Err(error) if error.is_instance_of::<PyStopIteration>(py) => {
                 let value = error.value(py).getattr(intern!(py, "value"))?;
@@ -108,6 +108,7 @@ impl CallOrigin {
 
     /// Converts the arrays of a value that the caller sends to a generator, as those of an argument. Returns None if
     /// there are none.
+    #[memory_errors]
     fn receive<'py>(&self, value: Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let (py, definition) = (value.py(), self.declared.get().definition());
         let slots = arguments::find_sent(definition, &value)?;
@@ -130,9 +131,10 @@ impl CallOrigin {
     }
 
     /// Gives a result its dtype and its framework. It may come from a call on the host after memory ran out.
+    #[memory_errors]
     fn finish<'py>(
         &self,
-        value: Bound<'py, PyAny>,
+        mut value: Bound<'py, PyAny>,
         sent: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let call = self.call(value.py())?;
@@ -143,7 +145,7 @@ impl CallOrigin {
         if execution.ready.is_some()
             && (call.slots.iter().any(may_change) || self.sent(sent)?.iter().any(may_change))
         {
-            ready::wait(execution, &value)?;
+            value = ready::wait(execution, value)?;
         }
         call.finish(value, ResultScope::Call, Ok)
     }
@@ -152,7 +154,7 @@ impl CallOrigin {
         visit.call(&self.declared)?;
         visit.call(&self.args)?;
         visit.call(&self.kwargs)?;
-        self.versions.visit(&visit)
+        self.writes.visit(&visit)
     }
 }
 
@@ -200,16 +202,37 @@ impl CallOrigin {
         scope::enter(framework, place, (&call.slots, used), body)
     }
 
+    /// Writes back what a step has written to copies, whatever its outcome is.
+    fn written_back<'py>(
+        &self,
+        py: Python<'py>,
+        step: PyResult<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let definition = self.declared.get().definition();
+        match step {
+            Err(error) if !is_end(py, &error) => {
+                self.writes.write_back_after(py, definition, &error);
+                Err(error)
+            }
+            step => self.writes.write_back(py, definition).map_err(PyErr::from).and(step),
+        }
+    }
+
     /// Calls the function again on the next rung of the ladder.
     ///
     /// # Errors
     ///
     /// The error of the first attempt, if every rung fails or the call cannot be retried.
     fn restart<'py>(&self, error: PyErr, begin: &Bound<'py, PyAny>) -> PyResult<Restarted<'py>> {
+        let restarted = self.restarted(error, begin);
+        let definition = self.declared.get().definition();
+        restarted.inspect_err(|error| self.writes.write_back_after(begin.py(), definition, error))
+    }
+
+    fn restarted<'py>(&self, error: PyErr, begin: &Bound<'py, PyAny>) -> PyResult<Restarted<'py>> {
         let py = begin.py();
         let call = self.call(py)?;
-        let written = self.versions.any_changed(py, call.definition.options.input);
-        let failed = FailedAttempt { error, written };
+        let failed = FailedAttempt { error, obstacle: self.writes.obstacle(py), writes: None };
         let left = self.ladder.lock().unwrap_or_else(PoisonError::into_inner).take();
         let ladder = match left {
             Some(ladder) => ladder.resume(py, failed)?,
@@ -247,7 +270,7 @@ impl CallOrigin {
         let py = call.py;
         // The scope is entered for each step, not for the call.
         let attempt = AttemptOptions { scope: None, ..attempt };
-        let (made, versions) = call.attempt(&call.slots, &attempt)?;
+        let (made, writes) = call.attempt(&call.slots, &attempt)?;
         let origin = CallOrigin {
             declared: self.declared.clone_ref(py),
             args: self.args.clone_ref(py),
@@ -255,7 +278,7 @@ impl CallOrigin {
             policy: self.policy,
             destination: attempt.destination,
             on_host: attempt.on_host,
-            versions,
+            writes,
             ladder: Mutex::default(),
         };
         let origin = Bound::new(py, origin)?;
@@ -263,14 +286,18 @@ impl CallOrigin {
         let send = || inner.call_method1(intern!(py, "send"), (py.None(),));
         let step = origin.get().scoped(py, None, send);
         if let Err(error) = &step
-            && !error.is_instance_of::<PyStopIteration>(py)
-            && !error.is_instance_of::<PyStopAsyncIteration>(py)
+            && !is_end(py, error)
         {
-            let written = origin.get().versions.any_changed(py, call.definition.options.input);
-            return Err(FailedAttempt { error: error.clone_ref(py), written }.into());
+            let (error, obstacle) = (error.clone_ref(py), origin.get().writes.obstacle(py));
+            return Err(FailedAttempt { error, obstacle, writes: None }.into());
         }
         Ok((origin, inner, step))
     }
+}
+
+/// Returns whether an exception is the end of an iteration, which is the outcome of a step.
+fn is_end(py: Python<'_>, error: &PyErr) -> bool {
+    error.is_instance_of::<PyStopIteration>(py) || error.is_instance_of::<PyStopAsyncIteration>(py)
 }
 
 /// Computes the arrays that a step yields or returns, where its framework is lazy.
@@ -279,12 +306,13 @@ fn computed<'py>(
     framework: &'static Framework,
     step: PyResult<Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    match &step {
-        Ok(value) => ready::compute(framework, value)?,
+    match step {
+        Ok(value) => ready::compute(framework, value),
         Err(error) if framework.lazy && error.is_instance_of::<PyStopIteration>(py) => {
-            ready::compute(framework, &error.value(py).getattr(intern!(py, "value"))?)?;
+            let (stop, value) = (error.value(py), intern!(py, "value"));
+            stop.setattr(value, ready::compute(framework, stop.getattr(value)?)?)?;
+            Err(error)
         }
-        Err(_) => {}
+        step => step,
     }
-    step
 }

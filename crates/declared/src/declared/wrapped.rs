@@ -9,15 +9,15 @@ use super::arguments::{self, wrappers};
 use super::call::Call;
 use super::definition::FunctionKind;
 use super::options::Keep;
+use crate::slices::Sink;
 use arraybridge_runtime::convert;
 use arraybridge_runtime::framework::generated::MemoryType;
+use arraybridge_runtime::interpreter::error::attempt;
 
 impl<'py> Call<'_, 'py> {
     /// The object that the lead is in, if the result is to be in one like it.
     pub fn wrapper(&self) -> Option<Bound<'py, PyAny>> {
-        // What the caller gave is the result then.
-        let is_given = self.sink.is_some();
-        if is_given || self.found.seen.is_empty() || !self.definition.options.rewraps() {
+        if self.found.seen.is_empty() || !self.definition.options.rewraps() {
             return None;
         }
         // The caller may have passed the array inside, too.
@@ -69,17 +69,25 @@ impl<'py> Call<'_, 'py> {
         }
         let Some(object) = self.parted()? else { return Ok(None) };
         let kwargs = added()?;
+        let name = &self.definition.name;
+        if self.definition.kind != FunctionKind::Plain {
+            wrappers(self.py)?.call_method1("_refuse_steps", (&object, name))?;
+        }
         if self.found.parted.is_some() && kwargs.contains("out")? {
-            let text = "out is for one array, and this call is made for each part of an argument";
+            let text = format!(
+                "{name}(): out is for one array, and this call is made for each part of an argument; write what it \
+                 returns, as with dask.array.store(result, out)"
+            );
             return Err(PyTypeError::new_err(text));
         }
         if let Some(given) = &self.kwargs {
             kwargs.update(given.as_mapping())?;
         }
-        let definition = self.definition;
-        let keywords = definition.keywords.bind(self.py);
-        let of_call =
-            (self.declared, &definition.name, keywords, self.policy.names().0, self.keep());
+        let keywords = self.definition.keywords.bind(self.py);
+        let positions = 0..self.args.len();
+        let names: Vec<_> = positions.map(|at| self.definition.parameters.name_of(at)).collect();
+        let policy = self.policy.names();
+        let of_call = (self.declared, name, keywords, (policy.0, policy.1), self.keep(), names);
         let arguments = (object, of_call, &self.args, kwargs);
         wrappers(self.py)?.call_method1("_in_parts", arguments).map(Some)
     }
@@ -108,7 +116,9 @@ impl<'py> Call<'_, 'py> {
         match wrapper {
             None => Ok(result),
             Some(object) => {
-                let arguments = (object, result, &self.definition.name, self.keep());
+                // What the caller gave as `out` stays what it is.
+                let out = self.sink.as_ref().map(Sink::out);
+                let arguments = (object, result, &self.definition.name, self.keep(), out);
                 wrappers(self.py)?.call_method1("_rewrapped", arguments)
             }
         }
@@ -164,7 +174,8 @@ impl<'py> Call<'_, 'py> {
     /// The object that the lead is in, in words.
     #[cold]
     pub fn wrapper_in_words(&self) -> Option<String> {
-        let name = wrappers(self.py).ok()?.call_method1("_name", (self.wrapper()?,)).ok()?;
+        let wrappers = attempt(self.py, wrappers(self.py))?;
+        let name = attempt(self.py, wrappers.call_method1("_name", (self.wrapper()?,)))?;
         Some(format!("the lead is in {name}"))
     }
 }

@@ -22,6 +22,9 @@ const MOST_LOST: f64 = 0.25;
 /// The mean square of floats that rounding cannot destroy: it changes each of them by a half at most.
 const SAFE: f64 = (0.5 / MOST_LOST) * (0.5 / MOST_LOST);
 
+/// The number of elements whose squares are added as integers.
+const BLOCK: usize = 1024;
+
 /// The known facts about a result of floats that is rounded to integers, all at once or part by
 /// part.
 #[derive(Clone, Copy, Debug)]
@@ -62,12 +65,17 @@ impl Rounding {
             return Ok(());
         }
         let wanted = self.safe - self.squares;
-        let squares = least_squares(integers, report.clipped > 0, wanted);
-        if squares >= wanted {
-            self.squares += squares;
-            return Ok(());
+        // Where nothing was lost, the integers are the floats.
+        let is_exact = report.fractions == 0 && report.clipped == 0;
+        let whole = if is_exact { found_in_integers(integers, wanted) } else { None };
+        if whole.is_none() {
+            let squares = least_squares(integers, report.clipped > 0, wanted);
+            if squares >= wanted {
+                self.squares += squares;
+                return Ok(());
+            }
         }
-        let found = found_in(py, floats)?;
+        let found = whole.map_or_else(|| found_in(py, floats), Ok)?;
         self.squares += found.squares;
         self.lost += found.lost;
         (self.min, self.max) = (self.min.min(found.min), self.max.max(found.max));
@@ -131,20 +139,56 @@ fn found_in(py: Python<'_>, source: &Source) -> Result<Rounding> {
     }))
 }
 
+/// The same of contiguous integers, of those types that images have, until the sum of squares is as large as wanted.
+fn found_in_integers(view: &View, wanted: f64) -> Option<Rounding> {
+    macro_rules! found {
+        // The squares of a block fit in the second type.
+        ($int:ty, $sum:ty) => {{
+            let mut found = Rounding::of(0);
+            for block in integers::<$int>(view).chunks(BLOCK) {
+                if found.squares >= wanted {
+                    break;
+                }
+                let squares =
+                    block.iter().map(|&x| <$sum>::from(x) * <$sum>::from(x)).sum::<$sum>();
+                found.squares += squares as f64;
+                let ends = (block.iter().min()?, block.iter().max()?);
+                found.min = found.min.min(f64::from(*ends.0));
+                found.max = found.max.max(f64::from(*ends.1));
+            }
+            Some(found)
+        }};
+    }
+    match view.dtype() {
+        DType::Uint8 => found!(u8, i32),
+        DType::Int8 => found!(i8, i32),
+        DType::Uint16 => found!(u16, i64),
+        DType::Int16 => found!(i16, i64),
+        _ => None,
+    }
+}
+
+/// The integers that a cast wrote.
+fn integers<T: Copy + Into<i64>>(view: &View) -> &[T] {
+    if view.is_empty() {
+        return &[];
+    }
+    assert_eq!(view.dtype().size(), size_of::<T>());
+    // SAFETY: a cast wrote the contiguous elements of this type, whose owner the caller keeps, and nobody else has
+    // them yet.
+    unsafe { slice::from_raw_parts(view.data().cast::<T>(), view.len()) }
+}
+
 /// A lower bound of the sum of squares of the floats that became these integers, found out until it
 /// is as large as wanted. Where numbers were clipped, the ends of the type may come from
 /// infinities, and do not count.
 fn least_squares(view: &View, clipped: bool, wanted: f64) -> f64 {
-    if view.is_empty() {
-        return 0.0;
-    }
     macro_rules! sum {
         ($int:ty) => {{
-            // SAFETY: a cast wrote the contiguous elements of this type, whose owner the caller keeps, and nobody
-            // else has them yet.
-            let values = unsafe { slice::from_raw_parts(view.data().cast::<$int>(), view.len()) };
             let counts = |x: $int| !clipped || (x != <$int>::MAX && x != <$int>::MIN);
-            sum(values, wanted, |x| if counts(x) { i32::from(x).unsigned_abs() } else { 0 })
+            sum(integers::<$int>(view), wanted, |x| {
+                if counts(x) { i32::from(x).unsigned_abs() } else { 0 }
+            })
         }};
     }
     match view.dtype() {
@@ -159,7 +203,6 @@ fn least_squares(view: &View, clipped: bool, wanted: f64) -> f64 {
 /// Adds the squares of numbers whose rounded sizes are given, until the sum is as large as wanted. Blocks are taken
 /// from all over the array: an image often begins with a dark border.
 fn sum<T: Copy>(values: &[T], wanted: f64, size: impl Fn(T) -> u32) -> f64 {
-    const BLOCK: usize = 1024;
     const ROUNDS: usize = 16;
     let mut squares = 0.0;
     for round in 0..ROUNDS {
@@ -222,6 +265,20 @@ mod tests {
                 assert_eq!(least_squares(integers.view(), false, 1.0).min(1.0), 1.0);
             });
         }
+    }
+
+    #[test]
+    fn integers_that_are_exact_say_what_their_floats_say() {
+        Python::attach(|py| {
+            let floats = Source::from_slice(&[0.0, 3.0, 1.0, 2.0], &[4]).unwrap();
+            for to in [DType::Uint8, DType::Int8, DType::Uint16, DType::Int16] {
+                let (integers, _) = cast::cast(py, &floats, to, Scaling::Clamp).unwrap();
+                let found = found_in_integers(integers.view(), f64::INFINITY).unwrap();
+                let expected = found_in(py, &floats).unwrap();
+                let said = |found: &Rounding| (found.squares, found.lost, found.min, found.max);
+                assert_eq!(said(&found), said(&expected), "{to}");
+            }
+        });
     }
 
     #[test]

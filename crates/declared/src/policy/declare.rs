@@ -1,9 +1,9 @@
 //! Policies as users write them: the arguments of a call, and the context's default.
 
 use arraybridge_runtime::interpreter::package;
+use arraybridge_runtime::interpreter::panic::memory_errors;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use numpy::PyArrayDescr;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple, PyType};
 
@@ -61,7 +61,7 @@ impl Policy {
             return configured::policy();
         }
         let read = || -> Result<Policy> {
-            let value = variable(py)?.call_method0(pyo3::intern!(py, "get"))?;
+            let value = variable(py)?.call_method0(arraybridge_runtime::intern!(py, "get"))?;
             let Ok(parts) = value.cast::<PyTuple>() else { return Ok(configured::policy()) };
             let (conversion, scaling) = (parts.get_item(0)?, parts.get_item(1)?);
             let policy = Policy::from_py(Some(&conversion), Some(&scaling), Policy::default())?;
@@ -91,7 +91,9 @@ impl Policy {
 /// Returns whether an object is a value of the original package's `dtype_config`, whose conversions stretch floats.
 fn is_config(object: &Bound<'_, PyAny>) -> bool {
     !object.is_instance_of::<PyString>()
-        && object.hasattr(pyo3::intern!(object.py(), "default_dtype_conversion")).unwrap_or(false)
+        && object
+            .hasattr(arraybridge_runtime::intern!(object.py(), "default_dtype_conversion"))
+            .unwrap_or(false)
 }
 
 fn conversion(object: &Bound<'_, PyAny>) -> Result<Conversion> {
@@ -99,6 +101,10 @@ fn conversion(object: &Bound<'_, PyAny>) -> Result<Conversion> {
     if !value.is_instance_of::<PyString>()
         && let Ok(config) = value.getattr("default_dtype_conversion")
     {
+        // The original converts nothing then.
+        if config.is_none() {
+            return Ok(Conversion::NativeOutput);
+        }
         value = enum_value(&config);
     }
     let name = value.cast::<PyString>().ok().map(|name| last_part(name).to_lowercase());
@@ -132,7 +138,9 @@ fn enum_value<'py>(object: &Bound<'py, PyAny>) -> Bound<'py, PyAny> {
         return object.clone();
     }
     park::rather_than_end(object.py());
-    object.getattr(pyo3::intern!(object.py(), "value")).unwrap_or_else(|_| object.clone())
+    object
+        .getattr(arraybridge_runtime::intern!(object.py(), "value"))
+        .unwrap_or_else(|_| object.clone())
 }
 
 /// `"uint16"` of `"torch.uint16"`.
@@ -164,7 +172,7 @@ fn dtype_of(object: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> Result<Optio
 fn named_by_numpy(object: &Bound<'_, PyAny>) -> Option<DType> {
     let known = object.is_instance_of::<PyString>()
         || object.is_instance_of::<PyType>()
-        || object.is_instance_of::<PyArrayDescr>();
+        || numpy_array::descr_of(object).is_some();
     if !known {
         return None;
     }
@@ -272,6 +280,7 @@ type PolicyNames = (&'static str, &'static str, &'static str, Option<(i64, i64)>
 ///
 /// [`Error::Value`] for an unknown name.
 #[pyfunction]
+#[memory_errors]
 pub fn _policy(
     py: Python<'_>,
     dtype_conversion: Option<&Bound<'_, PyAny>>,
@@ -300,6 +309,7 @@ pub fn _policy(
 ///
 /// [`Error::Value`] for an unknown name. Nothing is set then.
 #[pyfunction]
+#[memory_errors]
 pub fn _configure(
     dtype_conversion: Option<&Bound<'_, PyAny>>,
     scaling: Option<&Bound<'_, PyAny>>,

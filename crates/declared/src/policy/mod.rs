@@ -12,6 +12,7 @@ mod declare;
 mod range;
 mod rules;
 mod stack;
+mod subclass;
 
 use pyo3::prelude::*;
 
@@ -34,9 +35,10 @@ use collapse::{Destroyed, Rounding};
 
 pub use declare::{_configure, _policy, dtype_named, install, narrow_named, range_named};
 pub use range::Range;
-pub use rules::Lead;
 use rules::Shape;
+pub use rules::{_new_axes_before, Lead};
 pub use stack::StackPolicy;
+pub use subclass::Subclass;
 
 /// The dtype that a function's result gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -124,8 +126,15 @@ pub fn finish<'py>(
     if cast.rounds_by_default() && cast.keeps_gradient(array, class.role)? {
         return Ok(array.clone());
     }
-    let Some(start) = trace::start() else { return cast.apply(array, class.role) };
-    let result = cast.apply(array, class.role)?;
+    let apply = || -> Result<_> {
+        let result = cast.apply(array, class.role)?;
+        match Subclass::of(array).filter(|_| !result.is(array)) {
+            Some(class) => class.give(result),
+            None => Ok(result),
+        }
+    };
+    let Some(start) = trace::start() else { return apply() };
+    let result = apply()?;
     let record = Record::of_cast(loaded, &result, to, "dtype policy");
     trace::push(py, record, start);
     Ok(result)

@@ -67,8 +67,8 @@ impl<'a, 'py> Lead<'a, 'py> {
     pub fn of(array: &'a Bound<'py, PyAny>) -> Lead<'a, 'py> {
         let py = array.py();
         let Some(class) = detect::class_of(array) else { return Lead::default() };
-        let loaded = loaded::load(py, class.framework);
-        let dtype = loaded.ok().and_then(|loaded| loaded.dtype(array));
+        let loaded = attempt(py, loaded::load(py, class.framework));
+        let dtype = loaded.and_then(|loaded| loaded.dtype(array));
         Lead { array: Some(array), dtype, ..Lead::default() }
     }
 
@@ -86,7 +86,9 @@ impl<'a, 'py> Lead<'a, 'py> {
                 self.dtype.filter(|to| preserves(from, *to) && !self.is_reduced(shape))?
             }
             Conversion::Default => self.dtype.filter(|to| {
-                (brings_back(from, *to) || self.was_narrowed(from, *to)) && self.is_image(shape)
+                *to != from
+                    && (brings_back(from, *to) || self.was_narrowed(from, *to))
+                    && self.is_image(shape)
             })?,
         };
         (to != from).then_some(to)
@@ -112,37 +114,63 @@ impl<'a, 'py> Lead<'a, 'py> {
         self.ndims(shape).is_some_and(|(result, lead)| result == 0 && lead > 0)
     }
 
-    /// Returns whether a result has the axes of the lead, or is an image with an axis of channels
-    /// more or less. What is not known counts as alike.
+    /// Returns whether a result has the shape of the lead, or of one of its slices in a stack, or is an image with an
+    /// axis of channels more or less. What is not known counts as alike.
     fn is_image(&self, shape: Shape<'_, 'py>) -> bool {
-        let has_channels = |array| {
+        let places = |array| {
             let (mut result, mut lead) = (shape.lengths()?, Shape::Of(array).lengths()?);
             result.drain(..self.stacked.0.min(result.len()));
             lead.drain(..self.stacked.1.min(lead.len()));
-            let (more, less) =
-                if result.len() > lead.len() { (result, lead) } else { (lead, result) };
-            Some(has_channels(&more, &less))
+            Some(places(&lead, &result))
         };
-        self.ndims(shape).is_none_or(|(result, lead)| {
-            let is_near = result.abs_diff(lead) == 1 && result.min(lead) >= 2;
-            result == lead || is_near && self.array.and_then(has_channels).unwrap_or(true)
-        })
+        let is_image = |place: &Place| place.further == 0 || place.are_channels;
+        self.array.and_then(places).is_none_or(|places| places.iter().any(is_image))
     }
 }
 
 /// The most channels that an image has: red, green, blue and opacity.
 const CHANNELS: usize = 4;
 
-/// Returns whether a shape is that of an image and an axis of channels, which comes first or last.
-fn has_channels(more: &[Option<usize>], image: &[Option<usize>]) -> bool {
-    let are_channels = |length: &Option<usize>| length.is_none_or(|length| length <= CHANNELS);
-    let is_image = |rest: &[Option<usize>]| {
-        let alike = |(a, b): (&Option<usize>, &Option<usize>)| a.is_none() || b.is_none() || a == b;
-        rest.len() == image.len() && rest.iter().zip(image).all(alike)
-    };
-    image.len() >= 2
-        && (more.split_first().is_some_and(|(first, rest)| are_channels(first) && is_image(rest))
-            || more.split_last().is_some_and(|(last, rest)| are_channels(last) && is_image(rest)))
+/// A place of the shorter of two shapes in the longer one, which has further axes before or behind it.
+struct Place {
+    /// The number of further axes.
+    further: usize,
+    /// How many of them come before.
+    before: usize,
+    /// True if they are one axis of channels of an image.
+    are_channels: bool,
+}
+
+/// What a result is to the lead: the places where the shape of one of them is in that of the other. There are none for
+/// a table, a part or another measurement of it, whose lengths may happen to be those of some axes.
+fn places(lead: &[Option<usize>], result: &[Option<usize>]) -> SmallVec<[Place; 2]> {
+    let (long, short) = if result.len() > lead.len() { (result, lead) } else { (lead, result) };
+    let further = long.len() - short.len();
+    let alike = |(a, b): (&Option<usize>, &Option<usize>)| a.is_none() || b.is_none() || a == b;
+    let mut found = SmallVec::new();
+    let befores = [0, further];
+    for before in &befores[..1 + usize::from(further > 0)] {
+        let (first, rest) = long.split_at(*before);
+        let channels = first.first().or(long.last());
+        if rest.iter().zip(short).all(alike) {
+            let are_few = channels.is_some_and(|length| length.is_none_or(|n| n <= CHANNELS));
+            let are_channels = further == 1 && short.len() >= 2 && are_few;
+            found.push(Place { further, before: *before, are_channels });
+        }
+    }
+    found
+}
+
+/// Return how many new axes a result has before those of the lead, if it has the lead's shape and further axes before or
+/// behind it; None if it has not, or if both may be.
+#[pyfunction]
+pub fn _new_axes_before(lead: Vec<usize>, result: Vec<usize>) -> Option<usize> {
+    let [lead, result] =
+        [lead, result].map(|shape| shape.into_iter().map(Some).collect::<Lengths>());
+    match &places(&lead, &result)[..] {
+        [place] if result.len() >= lead.len() => Some(place.before),
+        _ => None,
+    }
 }
 
 /// Returns whether [`Conversion::PreserveInput`] casts such a result.

@@ -257,6 +257,7 @@ impl<'py> FilledStack<'_, 'py> {
     }
 
     fn push(&mut self, item: &Bound<'py, PyAny>, opened: &Opened) -> Result<()> {
+        self.whole.meet(item)?;
         let (row, source) = (self.filled, &opened.source);
         let lost = match self.whole.write_by_framework(row, item, opened) {
             true => CastReport::default(),

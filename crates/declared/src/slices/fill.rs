@@ -6,10 +6,9 @@ use pyo3::prelude::*;
 
 use super::check::Along;
 use arraybridge_host::buffer::AllocError;
-use arraybridge_host::cast::{Cast, CastError, CastReport, Scaling, cast_strided};
-use arraybridge_host::layout;
+use arraybridge_host::cast::{Cast, CastError, CastReport, Scaling, cast_into};
+use arraybridge_host::layout::Dims;
 use arraybridge_host::parallel::{self, Threads};
-use arraybridge_host::walk::StridedArray;
 use arraybridge_host::{copy, vectors};
 use arraybridge_runtime::convert::Opened;
 use arraybridge_runtime::interpreter::error::Result;
@@ -94,55 +93,28 @@ pub(super) unsafe fn fill_place(
     Ok(if is_large { py.detach(copy) } else { copy() }?)
 }
 
-/// Copies an array to its place in the result, which has its shape, and casts it if the dtypes differ. A stretch is one
-/// of the whole array only if the elements of the place follow one another.
+/// Copies an array to its place in the result, which has its shape, and casts it if the dtypes differ.
 ///
 /// # Safety
 ///
 /// Every element of the array can be read and is not written meanwhile. The place can be written, nobody else reads or
-/// writes it meanwhile, and it does not overlap the array.
+/// writes it meanwhile, and it does not overlap the array. No two of its elements have the same address.
 unsafe fn copy_to(
     place: &View,
     array: &View,
     scaling: Scaling,
     threads: Threads,
 ) -> Result<CastReport, CastError> {
-    let mut report = CastReport::default();
-    if place.is_empty() {
-        return Ok(report);
-    }
-    let axis = run_axis(place);
-    let (rows, shape) = array.shape().split_at(axis);
-    let (steps, strides) = array.strides().split_at(axis);
-    let cast = Cast { dtype: place.dtype(), scaling, threads };
-    for row in 0..rows.iter().product() {
-        let (mut rest, mut from, mut to): (usize, _, _) = (row, 0, 0);
-        for axis in (0..axis).rev() {
-            let index = (rest % rows[axis]) as isize;
-            rest /= rows[axis];
-            from += index * steps[axis];
-            to += index * place.strides()[axis];
+    let size = place.dtype().size() as isize;
+    let steps: Dims<usize> =
+        place.strides().iter().map(|stride| (stride / size) as usize).collect();
+    let (data, source) = (place.data(), array.elements());
+    // SAFETY: the caller vouches for the elements.
+    unsafe {
+        if array.dtype() == place.dtype() {
+            copy::gather_into(data, &steps, source, threads);
+            return Ok(CastReport::default());
         }
-        let (run, data) = (place.data().wrapping_offset(to), array.data().wrapping_offset(from));
-        let source = StridedArray { data, shape, strides, ..array.elements() };
-        // SAFETY: the caller vouches for the elements. `run` is the place of as many as the source has, which follow
-        // one another there.
-        unsafe {
-            if array.dtype() == place.dtype() {
-                copy::gather(run, source, threads);
-            } else {
-                let lost = cast_strided(run, source, cast)?;
-                report.clipped += lost.clipped;
-                report.fractions += lost.fractions;
-            }
-        }
+        cast_into(data, &steps, source, Cast { dtype: place.dtype(), scaling, threads })
     }
-    Ok(report)
-}
-
-/// The first axis from which on the elements of a view follow one another.
-fn run_axis(view: &View) -> usize {
-    let (shape, strides, size) = (view.shape(), view.strides(), view.dtype().size());
-    let follow = |axis: &usize| layout::is_contiguous(&shape[*axis..], &strides[*axis..], size);
-    (0..shape.len()).find(follow).unwrap_or(shape.len())
 }

@@ -6,6 +6,8 @@ use pyo3::prelude::*;
 use pyo3::types::PySlice;
 use smallvec::SmallVec;
 
+use arraybridge_runtime::interpreter::tuples;
+
 /// The way in which arrays are cut into tiles, for each of their last axes.
 #[derive(Clone, Debug)]
 pub struct Tiling {
@@ -83,13 +85,12 @@ pub fn index_of<'py>(
     axes: usize,
     tile: &[Span],
     range: impl Fn(&Span) -> Range<usize>,
-) -> Vec<Bound<'py, PyAny>> {
+) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let mut index: Vec<_> = (0..axes).map(|_| PySlice::full(py).into_any()).collect();
     for span in tile {
-        let Range { start, end } = range(span);
-        index[span.axis] = PySlice::new(py, start as isize, end as isize, 1).into_any();
+        index[span.axis] = tuples::slice(py, range(span))?;
     }
-    index
+    Ok(index)
 }
 
 /// A tile: a span for each axis that is cut.
@@ -120,6 +121,11 @@ impl Grid {
     /// The lengths of the array along the axes that are cut.
     pub fn extents(&self) -> SmallVec<[usize; 4]> {
         self.axes.iter().map(|axis| axis.extent).collect()
+    }
+
+    /// The axes that are cut, with the length and the halo of a tile along each.
+    pub fn cuts(&self) -> Vec<(usize, usize, usize)> {
+        self.axes.iter().map(|axis| (axis.index, axis.length, axis.halo)).collect()
     }
 
     /// The tile of an index below [`count`](Self::count).

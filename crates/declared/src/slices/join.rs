@@ -1,12 +1,13 @@
 //! Joins several arrays into one, and copies each of them once.
 
-use std::slice;
+use std::{iter, slice};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyList, PyTuple};
 
 use super::check::{Along, check_shapes, joined_shape};
 use super::fill::fill;
+use crate::policy::Subclass;
 use arraybridge_host::buffer::HostBuffer;
 use arraybridge_host::layout::contiguous_bytes;
 use arraybridge_host::vectors;
@@ -14,6 +15,7 @@ use arraybridge_runtime::convert::plan;
 use arraybridge_runtime::convert::record::Record;
 use arraybridge_runtime::convert::trace;
 use arraybridge_runtime::convert::{self, Commitment, Opened, Request};
+use arraybridge_runtime::cuda::streams::{self, Loan};
 use arraybridge_runtime::framework::cleanup;
 use arraybridge_runtime::framework::detect::{self, Class, Role};
 use arraybridge_runtime::framework::device::{Device, Placement};
@@ -50,10 +52,14 @@ pub(super) fn join<'py>(
     check_shapes(parts.arrays, |index| parts.shape(index), along)?;
     let join = Joiner::new(first, target, placement, along)?;
     let start = trace::start();
-    let result = match parts.opened {
+    let mut result = match parts.opened {
         Some(opened) => join.fill_buffer(first, &opened)?,
         None => join.execute(&unwrap_values(parts.arrays)?)?,
     };
+    if let Some(mut subclass) = Subclass::of(first).filter(|_| detect::is_of(first, target)) {
+        parts.arrays.iter().try_for_each(|part| subclass.meet(part))?;
+        result = subclass.give(result)?;
+    }
     if let Some(start) = start {
         trace::push(py, join.record(&result), start);
     }
@@ -349,11 +355,20 @@ impl<'py> Joiner<'py> {
         let Some(table) = &loaded.framework.array else {
             return Err(Error::Value(format!("{title} has no operation that joins arrays")));
         };
-        let arrays = vectors::collect(arrays.iter().map(|array| self.bring(array)))?;
+        let (given, (first, others)) = (arrays, arrays.split_first().expect("there are arrays"));
+        let first = self.bring(first, None)?;
+        // Their framework reads arrays of another device in no order, or not at all.
+        let device = attempt(py, loaded.device_of(&first)).filter(|device| *device != Device::Host);
+        let others = others.iter().map(|array| self.bring(array, device));
+        let arrays = vectors::collect(iter::once(Ok(first)).chain(others))?;
         let common = self.promotion(&arrays)?;
         let joined = || {
             let arrays = PyList::new(py, arrays)?;
-            self.operate(table, &arrays, common)
+            let joined = self.operate(table, &arrays, common);
+            match device {
+                Some(Device::Accelerator(index)) => self.give_back(given, index, joined),
+                _ => joined,
+            }
         };
         joined().map_err(|error| match oom::passes_through(py, &error) {
             true => Error::Python(error),
@@ -382,15 +397,56 @@ impl<'py> Joiner<'py> {
         }
     }
 
-    /// Converts an array to the target. A traced one, or one that may stay where it is, is not
-    /// touched.
-    fn bring(&self, array: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
+    /// Converts an array to the target, on a device if one is given. A traced one, or one that may stay where it is, is
+    /// not touched.
+    fn bring(
+        &self,
+        array: &Bound<'py, PyAny>,
+        device: Option<Device>,
+    ) -> Result<Bound<'py, PyAny>> {
+        let (loaded, mut placement) = (self.loaded, self.placement);
         let is_traced = matches!(convert::class_of(array)?.role, Role::Refused(_));
-        if self.is_own(array)? && (is_traced || self.placement == Placement::Auto) {
-            return Ok(array.clone());
+        if placement == Placement::Auto {
+            placement = device.map_or(placement, Placement::On);
         }
-        let request = Request { placement: self.placement, ..Request::default() };
-        convert::convert_to(array, self.loaded.framework, &request)
+        if self.is_own(array)? {
+            let is_there = || match device {
+                Some(device) => {
+                    is_recorded(loaded, array) || loaded.device_of(array).is_ok_and(|d| d == device)
+                }
+                None => true,
+            };
+            if is_traced || (self.placement == Placement::Auto && is_there()) {
+                return Ok(array.clone());
+            }
+        }
+        let request = Request { placement, ..Request::default() };
+        convert::convert_to_read(array, loaded.framework, &request)
+    }
+
+    /// Gives the memory of other frameworks' arrays on a device back, which the target may still read.
+    fn give_back(
+        &self,
+        arrays: &[Bound<'py, PyAny>],
+        index: usize,
+        joined: PyResult<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = self.loaded.py();
+        let loan = |array: &Bound<'py, PyAny>| {
+            let lender = detect::class_of(array)?.framework;
+            let there = loaded::load(py, lender).and_then(|loaded| Ok(loaded.device_of(array)?));
+            let there = attempt(py, there)?;
+            let is_lent = !lender.is(self.loaded.framework) && there == Device::Accelerator(index);
+            is_lent.then(|| Loan { lender, owner: array.clone() })
+        };
+        let mut loans = arrays.iter().filter_map(loan).peekable();
+        if let (Some(ready), Ok(joined), Some(_)) =
+            (self.loaded.framework.ready, &joined, loans.peek())
+        {
+            ready.call(self.loaded, [joined])?;
+        }
+        streams::give_back(self.loaded, index, loans);
+        joined
     }
 
     /// Calls the target's operation, on the accelerator of the first array if that is on one. With `common`, the

@@ -1,6 +1,6 @@
 //! Objects with a shape, a dtype and `__getitem__`, of which parts are read. The package knows them.
 
-use pyo3::intern;
+use arraybridge_runtime::intern;
 use pyo3::prelude::*;
 
 use arraybridge_runtime::framework::detect;
@@ -12,14 +12,9 @@ pub fn part(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
     Part::Lazy.get(py)
 }
 
-/// Returns whether two arrays share memory, or may share it.
-pub fn overlap(one: &Bound<'_, PyAny>, other: &Bound<'_, PyAny>) -> Result<bool> {
-    Ok(part(one.py())?.call_method1("overlap", (one, other))?.extract()?)
-}
-
-/// Returns whether elements of an array share memory with each other, or may share it.
-pub fn overlaps_itself(array: &Bound<'_, PyAny>) -> Result<bool> {
-    Ok(part(array.py())?.call_method1("overlaps_itself", (array,))?.extract()?)
+/// Returns whether two objects are the same, or the same array in a file.
+pub fn is_same(one: &Bound<'_, PyAny>, other: &Bound<'_, PyAny>) -> Result<bool> {
+    Ok(part(one.py())?.call_method1("is_same", (one, other))?.extract()?)
 }
 
 /// An array of NumPy's with the shape and the dtype of an object that can be read part by part, but without its values;
@@ -38,6 +33,15 @@ pub fn read<'py>(
     index: &Bound<'py, PyAny>,
 ) -> Result<Bound<'py, PyAny>> {
     Ok(part(object.py())?.call_method1(intern!(object.py(), "read"), (object, index))?)
+}
+
+/// Such an object, or one that keeps the chunks which tiles share. `cuts` are the axis, the length and the halo of the
+/// tiles along each axis that is cut.
+pub fn banded<'py>(
+    object: &Bound<'py, PyAny>,
+    cuts: Vec<(usize, usize, usize)>,
+) -> Result<Bound<'py, PyAny>> {
+    Ok(part(object.py())?.call_method1("banded", (object, cuts))?)
 }
 
 /// How many positions along the first axis of such an object are read at a time.

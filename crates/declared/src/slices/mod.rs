@@ -25,6 +25,7 @@ use std::ops::Range;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyEllipsis, PyList, PySlice, PyTuple};
+use smallvec::SmallVec;
 
 use crate::policy::StackPolicy;
 use arraybridge_host::vectors;
@@ -32,10 +33,11 @@ use arraybridge_runtime::convert::{self, Request};
 use arraybridge_runtime::framework::detect;
 use arraybridge_runtime::framework::device::Placement;
 use arraybridge_runtime::framework::generated::MemoryType;
+use arraybridge_runtime::framework::loaded;
 use arraybridge_runtime::framework::oom;
 use arraybridge_runtime::framework::shape;
-use arraybridge_runtime::framework::spec::Framework;
-use arraybridge_runtime::interpreter::error::{Error, Result, first_line};
+use arraybridge_runtime::framework::spec::{ArrayOps, Framework};
+use arraybridge_runtime::interpreter::error::{Error, Result, attempt, first_line};
 use arraybridge_runtime::interpreter::progress::Progress;
 use arraybridge_runtime::interpreter::tuples;
 use arraybridge_tensor::memory::view::Dims;
@@ -46,7 +48,7 @@ pub use grid::{Grid, Span, Tile, Tiling, index_of};
 use join::{ToJoin, join, stack_alike};
 pub use layout::Layout;
 pub use mosaic::Mosaic;
-pub use out::{Sink, is_nothing, written};
+pub use out::{Sink, expect_apart, is_nothing, written};
 pub use stack::{Stack, leading_axes};
 use unstack::{OnHost, Slices};
 
@@ -72,8 +74,7 @@ pub fn unstack<'py>(
         let slices = PyList::empty(py);
         for start in (0..count).step_by(rows) {
             let stop = count.min(start + rows);
-            let index = PySlice::new(py, start as isize, stop as isize, 1);
-            let part = lazy::read(array, &index)?;
+            let part = lazy::read(array, &tuples::slice(py, start..stop)?)?;
             let part = convert::convert_to(&part, target, &request)?;
             for slice in Slices::all(part, stop - start)? {
                 slices.append(slice)?;
@@ -326,6 +327,30 @@ fn shaped<'py>(merged: Bound<'py, PyAny>, lengths: &[usize]) -> Result<Bound<'py
     reshaped(&merged, &shape)
 }
 
+/// An array that can be cut along some axes: itself, or one with all elements on each of its devices, if it is divided
+/// among devices there. The table says which arrays are, of a framework that cannot cut them.
+///
+/// # Errors
+///
+/// What the framework raises.
+pub fn undivided<'py>(
+    array: &Bound<'py, PyAny>,
+    axes: impl IntoIterator<Item = usize>,
+) -> Result<Bound<'py, PyAny>> {
+    let framework = detect::class_of(array).map(|class| class.framework);
+    let ops = framework.and_then(|framework| Some((framework, framework.array.as_ref()?)));
+    if let Some((framework, ArrayOps { divided: Some(divided), whole: Some(whole), .. })) = ops {
+        let loaded = loaded::load(array.py(), framework)?;
+        // A version without such arrays lacks the words for them.
+        let divided = attempt(array.py(), divided.call(loaded, [array]));
+        let is_divided = |axis| Some(!divided.as_ref()?.get_item(axis).ok()?.is_none());
+        if axes.into_iter().any(|axis| is_divided(axis) == Some(true)) {
+            return Ok(whole.call(loaded, [array])?);
+        }
+    }
+    Ok(array.clone())
+}
+
 /// The elements in a range along each of some axes; a view if the framework has views.
 ///
 /// # Errors
@@ -337,22 +362,23 @@ pub fn region<'py>(
 ) -> Result<Bound<'py, PyAny>> {
     let py = array.py();
     let mut shape = shape::of(array).unwrap_or_default();
-    let mut is_whole = true;
-    let mut index: Vec<_> = shape.iter().map(|_| PySlice::full(py)).collect();
-    for (axis, Range { start, end }) in ranges {
+    let mut cut: SmallVec<[usize; 4]> = SmallVec::new();
+    let mut index: Vec<_> = shape.iter().map(|_| PySlice::full(py).into_any()).collect();
+    for (axis, range @ Range { start, end }) in ranges {
         let Some(length) = shape.get_mut(*axis).filter(|n| start <= end && end <= n) else {
             return Err(Error::Value(format!(
                 "an array of the shape {} has no elements {start} to {end} along axis {axis}",
                 shape::text(array)
             )));
         };
-        is_whole &= end - start == *length;
+        cut.extend((end - start != *length).then_some(*axis));
         *length = end - start;
-        index[*axis] = PySlice::new(py, *start as isize, *end as isize, 1);
+        index[*axis] = tuples::slice(py, range.clone())?;
     }
-    if is_whole {
+    if cut.is_empty() {
         return Ok(array.clone());
     }
+    let array = &undivided(array, cut)?;
     if let Some(memory) = OnHost::without_slices(array)? {
         return memory.region(py, ranges);
     }

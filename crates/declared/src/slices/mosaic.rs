@@ -87,6 +87,7 @@ impl<'a, 'py> Mosaic<'a, 'py> {
         }
         let mut starts: Dims<usize> = whole.shape().iter().map(|_| 0).collect();
         spans.iter().for_each(|span| starts[span.axis] = span.kept.start);
+        self.whole.meet(tile)?;
         let kept = self.kept(opened.source, spans)?;
         self.whole.fill_region(&kept, &starts)?;
         self.filled += kept.view().len();

@@ -1,28 +1,33 @@
 //! Results that are written, as they come, to an object with `__setitem__`.
 
 use std::iter;
+use std::rc::Rc;
 
-use pyo3::intern;
+use arraybridge_runtime::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PySlice, PyTuple};
 
 use super::layout::Layout;
 use super::lazy;
 use super::stack::Stack;
-use crate::policy::{self, Lead, Policy};
+use crate::policy::{self, Conversion, Lead, Policy};
 use arraybridge_host::cast::Scaling;
-use arraybridge_runtime::convert::{self, Request};
+use arraybridge_runtime::convert::{self, Destination, Places, Request};
 use arraybridge_runtime::framework::detect;
 use arraybridge_runtime::framework::generated::MemoryType;
 use arraybridge_runtime::framework::shape;
 use arraybridge_runtime::interpreter::error::{Error, Result};
-use arraybridge_runtime::interpreter::tuples::{plain_tuple, rebuilt};
+use arraybridge_runtime::interpreter::tuples::{self, plain_tuple, rebuilt};
 use arraybridge_tensor::memory::view::Dims;
 
 /// The object that a call writes its results to, part by part.
 #[derive(Clone)]
 pub struct Sink<'a, 'py> {
     out: Bound<'py, PyAny>,
+    /// The same object, if it is an array of a framework.
+    destination: Option<Destination<'py>>,
+    /// Its memory, if the function reads it too: a result may be a view of that.
+    read: Option<Rc<Places>>,
     policy: Policy,
     function: &'a str,
 }
@@ -34,7 +39,7 @@ impl<'a, 'py> Sink<'a, 'py> {
     /// # Errors
     ///
     /// `TypeError` for what cannot be written to part by part; [`Error::Value`] for a policy that needs all results at
-    /// once, and for an array that is read again.
+    /// once, for an array that is read again, and for one whose elements share memory with each other.
     pub fn checked(
         out: &Bound<'py, PyAny>,
         reads: Vec<Bound<'py, PyAny>>,
@@ -42,16 +47,59 @@ impl<'a, 'py> Sink<'a, 'py> {
         policy: Policy,
         function: &'a str,
     ) -> Result<Sink<'a, 'py>> {
-        let arguments = (out, reads, cut, function);
-        let dtype = lazy::part(out.py())?.call_method1("check_out", arguments)?;
+        let class = detect::class_of(out).filter(|class| class.framework.immutable);
+        if let Some(class) = class {
+            let name = class.framework.name;
+            let text = format!("{function}(): out is an array of {name}, which never changes");
+            return Err(Error::Type(text));
+        }
+        let destination = Destination::of(out)?;
+        let py = out.py();
+        let known = destination.as_ref().and_then(Destination::dtype);
+        let dtype = lazy::part(py)?.call_method1("check_out", (out, function, known.is_some()))?;
+        let wrong = |text: &str| Err(Error::Value(format!("{function}(): out {text}")));
+        let places = Places::of(out)?;
+        if places.as_ref().is_some_and(Places::overlap_themselves) {
+            return wrong("has elements that share memory with each other; write to another array");
+        }
+        for array in &reads {
+            let is_same = match (&places, Places::of(array)?) {
+                (Some(ours), Some(theirs)) => ours.overlap(&theirs),
+                _ => convert::have_one_owner(out, array)? || lazy::is_same(out, array)?,
+            };
+            if is_same {
+                return wrong(
+                    "is an array that is read again after a part of it was written, for a tile with a halo or as an \
+                     argument that is not cut; write to another array",
+                );
+            }
+        }
+        let mut is_read = false;
+        for array in &cut {
+            let (Some(ours), Some(theirs)) = (&places, Places::of(array)?) else { continue };
+            if !ours.overlap(&theirs) {
+                continue;
+            }
+            if !ours.begin_alike(&theirs) {
+                return wrong(
+                    "shares memory with an array that is cut, at other places: a part would be read after the result \
+                     of another one was written there; write to another array, or to the same one",
+                );
+            }
+            is_read = true;
+        }
         if policy.scaling == Scaling::Stretch {
             return Err(Error::Value(format!(
                 "{function}(): scaling=\"stretch\" needs all results at once, and out= keeps none; use \
                  scaling=\"unit\", or leave out away"
             )));
         }
-        let policy = Policy::from_py(Some(&dtype), None, policy)?;
-        Ok(Sink { out: out.clone(), policy, function })
+        let policy = match known {
+            Some(dtype) => Policy { conversion: Conversion::Force(dtype), ..policy },
+            None => Policy::from_py(Some(&dtype), None, policy)?,
+        };
+        let read = places.filter(|_| is_read).map(Rc::new);
+        Ok(Sink { out: out.clone(), destination, read, policy, function })
     }
 
     /// The object that is written to.
@@ -84,16 +132,63 @@ impl<'a, 'py> Sink<'a, 'py> {
         &self,
         array: &Bound<'py, PyAny>,
         whole: &[usize],
-        index: Vec<Bound<'py, PyAny>>,
+        mut index: Vec<Bound<'py, PyAny>>,
     ) -> Result<()> {
         let py = array.py();
-        let host = convert::convert_to(array, MemoryType::Numpy.framework(), &Request::default())?;
-        convert::expect_meaning_kept(&host, &self.out)?;
-        let cast = policy::finish(&host, &Lead::default(), self.policy, self.function)?;
-        let (whole, index) = (PyTuple::new(py, whole)?, PyTuple::new(py, index)?);
-        let arguments = (&self.out, whole, index, cast, self.function);
-        lazy::part(py)?.call_method1(intern!(py, "write"), arguments)?;
-        Ok(())
+        let finish = |array: &Bound<'py, PyAny>| {
+            policy::finish(array, &Lead::default(), self.policy, self.function)
+        };
+        let on_host = || -> Result<Bound<'py, PyAny>> {
+            let numpy = MemoryType::Numpy.framework();
+            let host = convert::convert_to(array, numpy, &Request::default())?;
+            convert::expect_meaning_kept(&host, &self.out)
+                .map_err(|error| error.in_place(self.function, "the result"))?;
+            // The policy leaves a masked array alone.
+            if !convert::can_be_masked(&host) {
+                return finish(&host);
+            }
+            let cast = finish(&host.call_method1("filled", (0,))?)?;
+            if convert::meaning(&host)?.is_none() {
+                return Ok(cast);
+            }
+            let class = py.import("numpy.ma")?.getattr("MaskedArray")?;
+            Ok(class.call1((cast, host.getattr("mask")?))?)
+        };
+        let Some(destination) = &self.destination else {
+            let (whole, index) = (PyTuple::new(py, whole)?, PyTuple::new(py, index)?);
+            let arguments = (&self.out, whole, index, on_host()?, self.function);
+            lazy::part(py)?.call_method1(intern!(py, "write"), arguments)?;
+            return Ok(());
+        };
+        self.expect_shape(whole)?;
+        // OpenCL refuses what pyclesperanto makes of an index along the last axes.
+        let in_ranges = destination.framework().name == "pyclesperanto";
+        let values = match destination.is_reached_from(array)? && !in_ranges {
+            true => finish(array)?,
+            false if in_ranges => in_ranges_of(&mut index, &on_host()?)?,
+            false => on_host()?,
+        };
+        let index = PyTuple::new(py, index)?;
+        let is_read = match &self.read {
+            Some(ours) => Places::of(&values)?.is_some_and(|theirs| ours.overlap(&theirs)),
+            None => false,
+        };
+        let request = Request { copy: is_read.then_some(true), ..Request::default() };
+        destination.write(index.as_any(), &values, &request)
+    }
+
+    /// Checks that the array that is written to has the shape of the whole.
+    fn expect_shape(&self, whole: &[usize]) -> Result<()> {
+        let found = shape::of(&self.out).unwrap_or_default();
+        if *found == *whole {
+            return Ok(());
+        }
+        let (py, function) = (self.out.py(), self.function);
+        Err(Error::Value(format!(
+            "{function}(): out has the shape {}, and the result the shape {}",
+            PyTuple::new(py, found)?,
+            PyTuple::new(py, whole)?
+        )))
     }
 
     /// Gives the first array of a result to `write`, and leaves [`written`] in its place.
@@ -174,6 +269,27 @@ impl<'a, 'py> Sink<'a, 'py> {
     }
 }
 
+/// Refuses arrays for results of their own that share memory: one result would be written over another one.
+///
+/// # Errors
+///
+/// [`Error::Value`] with the places of two in the list.
+pub fn expect_apart(outs: &[Bound<'_, PyAny>], function: &str) -> Result<()> {
+    let (mut places, mut found) = (Vec::new(), Vec::new());
+    for (at, out) in outs.iter().enumerate() {
+        if let Some(place) = Places::of(out)? {
+            places.push((place, true));
+            found.push(at);
+        }
+    }
+    let Some(pair) = Places::find_overlap(&places) else { return Ok(()) };
+    let [one, other] = pair.map(|index| found[index]);
+    let (first, second) = (one.min(other), one.max(other));
+    Err(Error::Value(format!(
+        "{function}(): out[{first}] and out[{second}] share memory; write to arrays that do not"
+    )))
+}
+
 /// The object that stands for an array that was written, until the result is settled.
 pub fn written(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     lazy::part(py)?.getattr(intern!(py, "WRITTEN"))
@@ -188,4 +304,19 @@ pub fn is_nothing(results: &Bound<'_, PyAny>) -> bool {
 fn all_are(results: &Bound<'_, PyAny>, object: &Bound<'_, PyAny>) -> bool {
     let is_it = |result: Bound<'_, PyAny>| result.is(object) || all_are(&result, object);
     results.cast::<PyList>().is_ok_and(|list| list.iter().all(is_it))
+}
+
+/// Makes ranges of the integers of an index, and gives a NumPy array the axes that it has for them.
+fn in_ranges_of<'py>(
+    index: &mut [Bound<'py, PyAny>],
+    values: &Bound<'py, PyAny>,
+) -> Result<Bound<'py, PyAny>> {
+    let (py, mut axes) = (values.py(), Vec::new());
+    for (axis, at) in index.iter_mut().enumerate() {
+        if let Ok(number) = at.extract::<usize>() {
+            *at = tuples::slice(py, number..number + 1)?;
+            axes.push(axis);
+        }
+    }
+    Ok(py.import("numpy")?.call_method1("expand_dims", (values, axes))?)
 }

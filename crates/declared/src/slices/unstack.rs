@@ -4,9 +4,10 @@ use std::cell::LazyCell;
 use std::ops::Range;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyIterator, PyList, PySlice};
+use pyo3::types::{PyIterator, PyList};
 
 use super::join::is_recorded;
+use super::undivided;
 use arraybridge_host::layout::contiguous_bytes;
 use arraybridge_host::vectors;
 use arraybridge_runtime::convert::record::Record;
@@ -18,6 +19,7 @@ use arraybridge_runtime::framework::shape;
 use arraybridge_runtime::framework::spec::{Framework, Slicing};
 use arraybridge_runtime::interpreter::error::{Error, Result};
 use arraybridge_runtime::interpreter::interrupt::is_interrupt;
+use arraybridge_runtime::interpreter::tuples;
 use arraybridge_tensor::memory::source::{SharedSource, Source};
 
 /// The slices of an array along its first axis, one after the other.
@@ -82,10 +84,9 @@ impl<'py> Groups<'py> {
         index: usize,
     ) -> Result<Option<Bound<'py, PyAny>>> {
         if index.is_multiple_of(self.size) {
-            let (from, to) = (index as isize, (index + self.size) as isize);
             let part = match self.size == self.count {
                 true => array.clone(),
-                false => array.get_item(PySlice::new(array.py(), from, to, 1))?,
+                false => array.get_item(tuples::slice(array.py(), index..index + self.size)?)?,
             };
             let slices = together(&part, &self.class, self.loaded)?;
             let slices = slices.map(|slices| slices.collect::<PyResult<Vec<_>>>()).transpose()?;
@@ -128,6 +129,7 @@ impl<'py> Slices<'py> {
     }
 
     fn made(array: Bound<'py, PyAny>, count: usize, at_once: bool) -> Result<Slices<'py>> {
+        let array = undivided(&array, [0])?;
         let way = way(&array, count, at_once)?;
         Ok(Slices { array, count, next: 0, way })
     }
@@ -189,6 +191,9 @@ fn way<'py>(array: &Bound<'py, PyAny>, count: usize, at_once: bool) -> Result<Sl
             let way = untried_way(stack, &class, loaded, count, at_once)?;
             Slices { array: stack.clone(), count, next: 0, way }.collect()
         })?;
+        if let Some(memory) = OnHost::without_slices(array)? {
+            return Ok(SliceWay::Memory(memory));
+        }
     }
     untried_way(array, &class, loaded, count, at_once)
 }
@@ -219,7 +224,7 @@ fn untried_way<'py>(
     }
     Ok(match OnHost::shared(array, class, loaded) {
         Some(memory) => SliceWay::Memory(memory),
-        None if framework.slices == Some(Slicing::Index) => one_by_one(),
+        None if loaded.slicing() == Slicing::Index => one_by_one(),
         // Slices of immutable arrays are copies.
         None if at_once || !framework.immutable => iterated(array),
         None => one_by_one(),
@@ -251,24 +256,22 @@ fn together<'py>(
 
 fn iterated<'py>(array: &Bound<'py, PyAny>) -> SliceWay<'py> {
     // Not the iteration by `__getitem__` alone, which ends at an IndexError.
-    let iterates = array.get_type().hasattr(pyo3::intern!(array.py(), "__iter__"));
+    let iterates = array.get_type().hasattr(arraybridge_runtime::intern!(array.py(), "__iter__"));
     match array.try_iter() {
         Ok(iterator) if iterates.unwrap_or(false) => SliceWay::Iterate(iterator),
         _ => SliceWay::Index,
     }
 }
 
-/// Returns whether a framework's arrays have slices: by its table, or else by their class.
-fn has_slices(array: &Bound<'_, PyAny>, framework: &Framework) -> bool {
-    let class = array.get_type();
+/// Returns whether a framework's arrays have slices: by its table, or else by their class and what was tried out.
+fn has_slices(array: &Bound<'_, PyAny>, framework: &'static Framework) -> bool {
+    let (py, class) = (array.py(), array.get_type());
     let has = |name| class.hasattr(name).unwrap_or(true);
-    match framework.slices {
-        Some(slicing) => slicing != Slicing::None,
-        None => {
-            has(pyo3::intern!(array.py(), "__getitem__"))
-                || has(pyo3::intern!(array.py(), "__iter__"))
-        }
-    }
+    let is_known = loaded::if_loaded(py, framework).map(Loaded::slicing).or(framework.slices);
+    is_known != Some(Slicing::None)
+        && (framework.slices.is_some()
+            || has(arraybridge_runtime::intern!(py, "__getitem__"))
+            || has(arraybridge_runtime::intern!(py, "__iter__")))
 }
 
 /// The host memory of an array, of which parts are made into arrays of its framework.

@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 
 use super::fill::fill_place;
 use super::join::{Joiner, allocate};
-use crate::policy::StackPolicy;
+use crate::policy::{StackPolicy, Subclass};
 use arraybridge_host::cast::{CastReport, Scaling};
 use arraybridge_runtime::convert::record::Record;
 use arraybridge_runtime::convert::{self, Commitment, Opened, trace};
@@ -25,6 +25,8 @@ pub(super) struct Whole<'a, 'py> {
     /// The dtype of the results.
     pub from: DType,
     policy: Option<StackPolicy<'a, 'py>>,
+    /// The class of the results, if it is not the framework's own.
+    pub subclass: Option<Subclass<'py>>,
 }
 
 impl<'a, 'py> Whole<'a, 'py> {
@@ -57,7 +59,8 @@ impl<'a, 'py> Whole<'a, 'py> {
         let opened = Opened { source, private: true };
         join.admit(&opened)?;
         let commitment = join.commitment(first)?;
-        Ok(Whole { join, device, commitment, opened, from, policy })
+        let subclass = Subclass::of(first);
+        Ok(Whole { join, device, commitment, opened, from, policy, subclass })
     }
 
     pub fn dtype(&self) -> DType {
@@ -88,6 +91,12 @@ impl<'a, 'py> Whole<'a, 'py> {
         let view = self.opened.source.view();
         let elements = Some(view.len()).filter(|_| view.dtype() != self.from);
         policy.count(self.join.loaded.py(), (result, &cast(view)), lost, elements)
+    }
+
+    /// Looks at the class of a result.
+    #[inline]
+    pub fn meet(&mut self, result: &Bound<'py, PyAny>) -> Result<()> {
+        self.subclass.as_mut().map_or(Ok(()), |subclass| subclass.meet(result))
     }
 
     /// Copies an array to a region, which has its dtype and its axes. The region begins at these positions along the
@@ -139,9 +148,12 @@ impl<'a, 'py> Whole<'a, 'py> {
     /// The array.
     pub fn make(self) -> Result<Bound<'py, PyAny>> {
         let (start, to) = (trace::start(), self.dtype());
-        let Whole { join, device, commitment, opened, from, .. } = self;
+        let Whole { join, device, commitment, opened, from, subclass, .. } = self;
         let (loaded, py) = (join.loaded, join.loaded.py());
-        let result = join.make_array(opened, device, &commitment)?;
+        let mut result = join.make_array(opened, device, &commitment)?;
+        if let Some(subclass) = subclass {
+            result = subclass.give(result)?;
+        }
         if let Some(start) = start {
             trace::push(py, join.record(&result), start);
             if to != from {

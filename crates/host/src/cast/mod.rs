@@ -23,7 +23,7 @@ use crate::dtype::DType;
 use crate::parallel::Threads;
 
 #[cfg(feature = "casts")]
-pub use self::run::{cast_strided, count_rounded};
+pub use self::run::{cast_into, cast_strided, count_rounded};
 #[cfg(not(feature = "casts"))]
 pub use self::table::{cast_strided, count_rounded};
 

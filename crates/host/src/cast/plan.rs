@@ -91,10 +91,11 @@ impl CastPlan {
                 self.steps.push(kernel::clamp(now, part)?);
             }
             self.steps.push(interleave);
-        } else if let Some(encode) = kernel::encode_f32(dst).filter(|_| now == DType::Float32) {
+        } else if let Some(encode) = kernel::encode_f32(dst) {
+            if now != DType::Float32 {
+                self.steps.push(kernel::odd(now)?);
+            }
             self.steps.push(encode);
-        } else if let Some(encode) = kernel::encode(dst) {
-            self.steps.extend([kernel::odd(now)?, encode]);
         } else if now != dst || now == src {
             let step = self.scaled(now, dst, scaling)?;
             self.steps.push(step);

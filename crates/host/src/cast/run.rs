@@ -34,12 +34,44 @@ use crate::walk::{Pointers, StridedArray, Walk};
 pub unsafe fn cast_strided(
     dst: *mut u8,
     src: StridedArray<'_>,
+    cast: Cast,
+) -> Result<CastReport, CastError> {
+    // SAFETY: as the caller promises.
+    unsafe { cast_walk(dst, src, Walk::new(src.shape, src.strides, src.dtype.size()), cast) }
+}
+
+/// Does what [`cast_strided`] does, for a target in which the elements along each axis are `steps` elements apart.
+///
+/// # Errors
+///
+/// As [`cast_strided`].
+///
+/// # Safety
+///
+/// The conditions of [`cast_strided`]. There are as many steps as axes, and no two elements have the same place in the
+/// target.
+pub unsafe fn cast_into(
+    dst: *mut u8,
+    steps: &[usize],
+    src: StridedArray<'_>,
+    cast: Cast,
+) -> Result<CastReport, CastError> {
+    let walk = Walk::to(src.shape, src.strides, steps, src.dtype.size());
+    // SAFETY: as the caller promises.
+    unsafe { cast_walk(dst, src, walk, cast) }
+}
+
+/// # Safety
+///
+/// The conditions of [`cast_strided`], for the target of the walk.
+unsafe fn cast_walk(
+    dst: *mut u8,
+    src: StridedArray<'_>,
+    walk: Option<Walk>,
     Cast { dtype, scaling, threads }: Cast,
 ) -> Result<CastReport, CastError> {
     let mut plan = CastPlan::new(src.dtype, dtype, scaling)?;
-    let Some(walk) = Walk::new(src.shape, src.strides, plan.src_size) else {
-        return Ok(CastReport::default());
-    };
+    let Some(walk) = walk else { return Ok(CastReport::default()) };
     let bytes = walk.len().saturating_mul(plan.src_size + plan.dst_size);
     let (index, axis) = walk.split_axis(threads.count(bytes));
     let (pointers, items) = (Pointers { dst, src: src.data }, ItemBytes::of(&src));

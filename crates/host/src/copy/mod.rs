@@ -47,7 +47,29 @@ pub unsafe fn gather(dst: *mut u8, src: StridedArray<'_>, threads: Threads) {
     let items = ItemBytes::of(&src);
     debug_assert_eq!(src.shape.len(), src.strides.len());
     debug_assert!(layout::extent(src.shape, src.strides, items.size).is_some());
-    let Some(walk) = Walk::new(src.shape, src.strides, items.size) else { return };
+    // SAFETY: as the caller promises.
+    unsafe { gather_walk(dst, src, Walk::new(src.shape, src.strides, items.size), threads) };
+}
+
+/// Does what [`gather`] does, for a target in which the elements along each axis are `steps` elements apart.
+///
+/// # Safety
+///
+/// The conditions of [`gather`]. There are as many steps as axes, and no two elements have the same place in the target.
+pub unsafe fn gather_into(dst: *mut u8, steps: &[usize], src: StridedArray<'_>, threads: Threads) {
+    debug_assert_eq!(src.shape.len(), steps.len());
+    let walk = Walk::to(src.shape, src.strides, steps, src.dtype.size());
+    // SAFETY: as the caller promises.
+    unsafe { gather_walk(dst, src, walk, threads) };
+}
+
+/// # Safety
+///
+/// The conditions of [`gather`], for the target of the walk.
+#[inline]
+unsafe fn gather_walk(dst: *mut u8, src: StridedArray<'_>, walk: Option<Walk>, threads: Threads) {
+    let Some(walk) = walk else { return };
+    let items = ItemBytes::of(&src);
     let bytes = walk.len().saturating_mul(2 * items.size);
     let (index, axis) = walk.split_axis(threads.count(bytes));
     let pointers = Pointers { dst, src: src.data };

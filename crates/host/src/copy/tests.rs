@@ -64,6 +64,43 @@ fn check(case: &Case, misalignment: usize, threads: Threads) {
     let (before, out) = out.split_at(misalignment);
     assert!(out[..expected.len()] == expected, "{case:?}");
     assert!(out[expected.len()..].iter().chain(before).all(|byte| *byte == 0xee));
+    for gap in [1, 3] {
+        check_spaced(case, &memory, first, (&expected, gap, threads));
+    }
+}
+
+/// A copy to a target with gaps after the elements and after the rows of each axis.
+fn check_spaced(
+    case: &Case,
+    memory: &[u8],
+    first: usize,
+    (expected, inner, threads): (&[u8], usize, Threads),
+) {
+    let (size, mut step) = (case.items().size, inner);
+    let mut steps = vec![0; case.shape.len()];
+    for (at, len) in steps.iter_mut().zip(&case.shape).rev() {
+        *at = step;
+        step = step.saturating_mul(len + 1);
+    }
+    if step > 1 << 20 {
+        return;
+    }
+    let mut out = vec![0xee; step * size];
+    let mut wanted = out.clone();
+    for (flat, item) in expected.chunks(size).enumerate() {
+        let (mut rest, mut at) = (flat, 0);
+        for (len, step) in case.shape.iter().zip(&steps).rev() {
+            at += rest % len * step;
+            rest /= len;
+        }
+        wanted[at * size..][..size].copy_from_slice(item);
+    }
+    // SAFETY: the memory covers the elements, and the target has room for the steps.
+    unsafe {
+        let src = case.array(memory.as_ptr().add(first));
+        gather_into(out.as_mut_ptr(), &steps, src, threads);
+    }
+    assert!(out == wanted, "{case:?} {steps:?}");
 }
 
 fn cases() -> impl Strategy<Value = Case> {

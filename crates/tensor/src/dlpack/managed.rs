@@ -60,10 +60,17 @@ unsafe fn build_for<M: ManagedTensorBase>(
 /// memory than the tensor does, and from DLPack 1.2 on consumers rely on strides being there.
 fn describes<M: ManagedTensorBase>(tensor: &Managed<M>, view: &View) -> bool {
     let raw = super::raw(tensor);
+    let size = view.dtype().size() as i64;
+    // CuPy's negative strides are not those that the view has.
+    let has_stride = |(axis, stride): (usize, &isize)| {
+        // SAFETY: a described tensor has as many strides as axes, if it has any.
+        unsafe { (*raw.strides.add(axis)).checked_mul(size) == Some(*stride as i64) }
+    };
     (raw.ndim == 0 || !raw.strides.is_null())
         && raw.data.cast::<u8>() == view.data()
         && raw.byte_offset == 0
         && raw.device == view.device()
         && raw.dtype == view.dtype().dlpack()
         && raw.ndim as usize == view.ndim()
+        && view.strides().iter().enumerate().all(has_stride)
 }

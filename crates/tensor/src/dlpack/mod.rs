@@ -105,7 +105,7 @@ fn dtype(checked: &TensorRef<'_>) -> Result<DType, Invalid> {
 #[inline]
 pub fn describe_in(checked: &TensorRef<'_>, view: &mut View) -> Result<(), Invalid> {
     let dtype = dtype(checked)?;
-    let size = dtype.size() as isize;
+    let size = dtype.size();
     let shape = checked.shape().iter().map(|n| *n as usize);
     let mut fits = true;
     // SAFETY: there are as many strides as extents. By the DLPack specification the elements are in the
@@ -114,9 +114,9 @@ pub fn describe_in(checked: &TensorRef<'_>, view: &mut View) -> Result<(), Inval
         match checked.strides() {
             Some(strides) => {
                 let bytes = strides.iter().map(|stride| {
-                    let (bytes, over) = (*stride as isize).overflowing_mul(size);
-                    fits &= !over;
-                    bytes
+                    let bytes = stride_in_bytes(*stride as isize, size);
+                    fits &= bytes.is_some();
+                    bytes.unwrap_or_default()
                 });
                 view.set_axes(shape, bytes);
             }
@@ -130,7 +130,11 @@ pub fn describe_in(checked: &TensorRef<'_>, view: &mut View) -> Result<(), Inval
             return Err(Invalid::TooLarge);
         }
         let data = checked.data_ptr().cast_mut().cast::<u8>();
-        let data = data.wrapping_add(checked.byte_offset() as usize);
+        let offset = checked.byte_offset() as usize;
+        if data.addr().checked_add(offset).is_none() {
+            return Err(Invalid::TooLarge);
+        }
+        let data = data.wrapping_add(offset);
         view.set_elements(data, dtype, checked.device());
     }
     match checked.data_ptr().is_null() && !view.is_empty() {
@@ -139,8 +143,52 @@ pub fn describe_in(checked: &TensorRef<'_>, view: &mut View) -> Result<(), Inval
     }
 }
 
+/// A stride of so many elements of a size. CuPy divides a negative one as a number without a sign; half of the address
+/// space and more is such a one, since no array has a stride of that.
+#[inline]
+fn stride_in_bytes(elements: isize, size: usize) -> Option<isize> {
+    let signed = || elements.checked_mul(size as isize);
+    let unsigned = || (elements as usize).checked_mul(size).map(|bytes| bytes as isize);
+    signed().or_else(|| (elements > 0).then(unsigned).flatten())
+}
+
 /// The raw descriptor of a checked tensor.
 fn raw<M: ManagedTensorBase>(tensor: &Managed<M>) -> &DLTensor {
     // SAFETY: the handle owns the tensor, and an owned tensor's descriptor does not change.
     unsafe { tensor.tensor() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stride_of_half_the_address_space_is_a_negative_one_without_its_sign() {
+        for size in [1, 2, 4, 8, 16] {
+            for bytes in [-16, -32, 0, 48, isize::MIN] {
+                assert_eq!(stride_in_bytes(bytes / size as isize, size), Some(bytes), "{size}");
+                let quotient = (bytes as usize / size) as isize;
+                assert_eq!(stride_in_bytes(quotient, size), Some(bytes), "{size}");
+            }
+        }
+        assert_eq!(stride_in_bytes(isize::MIN, 2), None);
+        assert_eq!(stride_in_bytes(isize::MAX, 4), None);
+    }
+
+    #[test]
+    fn a_negative_stride_without_its_sign_is_passed_on_with_it() {
+        let source = Source::from_slice(&[1.0_f32, 2.0], &[2]).unwrap();
+        let tensor = source.hand_over(managed::versioned).into_raw();
+        // SAFETY: nobody else has the tensor. It has one stride, and its second element comes first now.
+        let reversed = unsafe {
+            let descriptor = &mut (*tensor).dl_tensor;
+            descriptor.data = descriptor.data.byte_add(4);
+            *descriptor.strides = (-4_isize as usize / 4) as i64;
+            adopt(Managed::from_raw(tensor).unwrap()).unwrap()
+        };
+        assert_eq!(reversed.view().strides(), [-4]);
+        let passed_on = reversed.hand_over(managed::versioned);
+        // SAFETY: nobody else has the tensor, which has one stride.
+        assert_eq!(unsafe { *raw(&passed_on).strides }, -1);
+    }
 }

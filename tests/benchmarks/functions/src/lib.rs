@@ -2,7 +2,7 @@
 //! `authors/run.py`.
 
 use arraybridge_runtime::prelude::*;
-use numpy::{PyArray2, PyReadonlyArray2, PyReadwriteArray2};
+use numpy::{PyArray2, PyReadonlyArray1, PyReadonlyArray2, PyReadwriteArray2};
 use pyo3::prelude::*;
 
 #[memory_type(numpy)]
@@ -23,6 +23,21 @@ fn doubled_for_the_caller(image: ArrayView2<'_, f32>) -> Array2<f32> {
 #[memory_type(numpy)]
 fn add_to(image: ArrayView2<'_, f32>, mut out: ArrayViewMut2<'_, f32>) {
     out += &image;
+}
+
+#[memory_type(numpy)]
+fn total_of_all(images: Vec<ArrayView1<'_, f32>>) -> f32 {
+    images.iter().map(|image| image[0]).sum()
+}
+
+#[memory_type(numpy)]
+fn add_to_all(outs: Vec<ArrayViewMut1<'_, f32>>) {
+    outs.into_iter().for_each(|mut out| out[0] += 1.0);
+}
+
+#[pyfunction]
+fn total_of_all_by_hand(images: Vec<PyReadonlyArray1<'_, f32>>) -> f32 {
+    images.iter().map(|image| image.as_array()[0]).sum()
 }
 
 #[pyfunction]
@@ -47,6 +62,7 @@ fn add_to_by_hand(image: PyReadonlyArray2<'_, f32>, mut out: PyReadwriteArray2<'
 #[pymodule]
 fn functions(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(total_by_hand, module)?)?;
+    module.add_function(wrap_pyfunction!(total_of_all_by_hand, module)?)?;
     module.add_function(wrap_pyfunction!(doubled_by_hand, module)?)?;
     module.add_function(wrap_pyfunction!(add_to_by_hand, module)?)?;
     arraybridge_runtime::python::export(module)

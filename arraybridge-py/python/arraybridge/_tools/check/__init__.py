@@ -9,15 +9,18 @@ from __future__ import annotations
 import fnmatch
 import functools
 import json
+import os
 import platform
 import sys
 import time
+import tomllib
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
-from arraybridge import __version__
+from arraybridge import InvalidTableError, __version__, load_table
 
-from ..child import run_cases
+from ..child import TABLES, run_cases
 from ..page import check_page
 from ..progress import progress
 from ..schema import installed
@@ -134,8 +137,28 @@ def explain(
     return unused
 
 
+def _named(name: str) -> Sequence[str]:
+    """The table of a name, or those of a file, which are loaded here and in the children."""
+    if not name.endswith(".toml"):
+        return [name]
+    load(name)
+    return list(tomllib.loads(Path(name).read_text(encoding="utf-8-sig")))
+
+
+def load(file: str) -> None:
+    """Load the tables of a file, here and in the children."""
+    load_table(file)
+    files = (os.environ.get(TABLES), os.path.abspath(file))
+    os.environ[TABLES] = os.pathsep.join(filter(None, files))
+
+
 def run(names: Sequence[str], against: Sequence[str] | None, as_json: bool, silence: float) -> int:
     """Print the report. Return 1 if a line failed, 2 if a name is unknown, otherwise 0."""
+    try:
+        names = [name for each in names for name in _named(each)]
+    except (InvalidTableError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 2
     known = all_tables()
     unknown = [name for name in (*names, *(against or ())) if name not in known]
     if unknown:

@@ -326,7 +326,7 @@ def _main(name: str, with_name: str, over: str) -> None:
             key = key_of(error, table.way_in(table.plain_dtype()) if table.name == name else "")
             found = {"status": "failed", "reason": words(error), "seconds": 0.0}
             return report(name="start of the process", key=key, **found)
-    run(cases(*both), json.loads(over), report)
+    run(both[0], cases(*both), json.loads(over), report)
     return None
 
 

@@ -7,6 +7,7 @@ the exported DLPack structures show the behaviour of the framework.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import importlib
 import json
@@ -23,7 +24,6 @@ from arraybridge.oom_recovery import is_oom_error
 from ..arrays import KNOWN, MUTABLE
 from ..child import reporter, run_each
 from ..schema import find_class
-from .capsule import dtype_of, exported
 from .tables import (
     ARRAY_OPS,
     EXTENDED,
@@ -35,6 +35,8 @@ from .tables import (
     bits,
     blaming,
     carry,
+    class_name,
+    dtype_of,
     named_key,
     noting,
     producer,
@@ -55,10 +57,21 @@ SIZES = (1, 3, 64, 1000, 5000, 100_000)
 
 def cases(table: Table) -> Iterator[Case]:
     """Return the checks of a framework."""
-    yield "module", "module", lambda: str(getattr(table.module, "__version__", "")) or None
-    if table.get("init") and not table.get("initialized"):
-        yield "init twice", "initialized", partial(check_init, table)
-    yield "classes", "classes", partial(check_classes, table)
+    # What nothing else can be judged without: a mistake ends the list.
+    first: tuple[Case, ...] = (
+        ("module", "module", partial(check_module, table)),
+        ("names", "classes", partial(check_names, table)),
+        ("devices", "import.devices", partial(check_devices, table)),
+        ("in and out", "import.op", partial(check_ways, table)),
+        ("init twice", "initialized", partial(check_init, table)),
+        ("classes", "classes", partial(check_classes, table)),
+        ("shape", "shape_of", partial(check_shape_of, table)),
+        ("dtype", "dtype", partial(check_named, table)),
+    )
+    for case in first:
+        yield case
+        if table.faults:
+            return
     for dtype in table.dtypes:
         yield f"dtype {dtype}", "dtypes", partial(check_dtype, table, dtype)
     for dtype in (*STANDARD, *EXTENDED):
@@ -68,7 +81,7 @@ def cases(table: Table) -> Iterator[Case]:
         yield f"no_dlpack {dtype}", "no_dlpack", partial(check_no_dlpack, table, dtype)
     for key, check in ALWAYS.items():
         yield key, key, partial(check, table)
-    if table.get("slices") in ("iterate", "index"):
+    if table.get("slices") in ("iterate", "index") and table.most_ndim > 1:
         yield "slices", "slices", partial(check_slices, table)
     yield "memory is kept", "export.owner", partial(check_kept, table)
     yield from import_cases(table)
@@ -80,6 +93,8 @@ def cases(table: Table) -> Iterator[Case]:
     for index, rule in enumerate(table.get("oom", [])):
         yield f"oom {rule['class']}", f"oom[{index}]", partial(check_rule, table, rule)
     yield "out of memory", "oom", partial(check_out_of_memory, table)
+    if table.get("gaps"):
+        yield "gaps", "gaps", partial(check_gaps, table)
     yield "memory is released", "export", partial(check_released, table)
 
 
@@ -89,8 +104,51 @@ def some(table: Table, dtype: str = "") -> tuple[Any, numpy.ndarray]:
     return table.make(native), native
 
 
+def check_module(table: Table) -> str | None:
+    try:
+        module = importlib.import_module(table.module_name)
+    except ImportError as error:
+        raise Lie("module", words(error)) from error
+    for key in ("initialized", "init"):
+        if table.get(key):
+            with blaming(key):
+                table.evaluate(key, table.get(key))
+    return str(getattr(module, "__version__", "")) or None
+
+
+def check_names(table: Table) -> None:
+    """The classes, and what operations read of modules and of arrays, exist in this version."""
+    for key, name in table.misspelt():
+        raise Lie(key, name)
+
+
+def check_devices(table: Table) -> None:
+    """A framework of host memory whose arrays come by DLPack alone imports it from the host."""
+    needs_host = table.memory == "host" or not table.get("from_numpy")
+    if table.get("import") and needs_host and not table.imports_host_memory():
+        listed = ", ".join(map(str, table.get("import.devices")))
+        raise Lie("import.devices", f"arrays are in host memory, and {listed} is not the host")
+
+
+def check_ways(table: Table) -> None:
+    """The plainest array comes in, and can be read."""
+    carry(table, sample(table.plain_dtype(), table.plain_shape()))
+
+
+def check_named(table: Table) -> None:
+    """The plainest array has a dtype that the table knows."""
+    array, native = some(table)
+    found, dtype = table.dtype_of(array), str(native.dtype)
+    if table.get("dtype_of") and not any(found == each for each in table.dtype_objects()):
+        raise Lie(table.dtype_fault(found), f"an array of {dtype} has {found!r}")
+    if found is None and not hasattr(array, "dtype") and table.get("dtype_names"):
+        raise Lie("dtype_of", "an array has no attribute `dtype`")
+
+
 def check_init(table: Table) -> None:
     """A program may have set the framework up, and have arrays, before arraybridge does it."""
+    if not table.get("init") or table.get("initialized"):
+        return
     array, native = some(table)
     with blaming("init"):
         table.run("init")
@@ -103,11 +161,8 @@ def check_init(table: Table) -> None:
 
 def check_classes(table: Table) -> None:
     array, _ = some(table)
-    found = [f"{each.__module__}.{each.__qualname__}" for each in type(array).__mro__]
-    if not set(found) & set(table.get("classes", [])):
-        raise Lie("classes", f"an array is a {found[0]}, which is not listed")
-    if arraybridge.detect_memory_type(array) != table.name:
-        raise Lie("classes", f"an array is taken for {arraybridge.detect_memory_type(array)}")
+    if not table.owns(array):
+        raise Lie("classes", f"an array is a {class_name(type(array))}, which is not listed")
 
 
 def check_dtype(table: Table, dtype: str) -> str | None:
@@ -124,11 +179,10 @@ def check_dtype(table: Table, dtype: str) -> str | None:
     found = table.dtype_of(array)
     is_said = table.get("dtype_of") or (found is not None and table.get("dtype") != "name")
     if is_said and found != expected:
-        if dtype in table.get("dtype_names", {}):
-            key = "dtype_names"
-        else:
-            key = "dtype_of" if table.get("dtype_of") else "dtype"
+        key = "dtype_names" if dtype in table.get("dtype_names", {}) else table.dtype_fault(found)
         raise Lie(key, f"{dtype} is {expected!r}, and an array of it has {found!r}")
+    if is_said:
+        check_distinct(table, dtype, expected)
     if table.get("to_numpy") and not table.uses_dlpack(dtype, "export"):
         same(numpy.asarray(table.run("to_numpy", data=array)), native, "to_numpy", dtype)
     if table.get("from_numpy") and not table.uses_dlpack(dtype, "import"):
@@ -136,30 +190,43 @@ def check_dtype(table: Table, dtype: str) -> str | None:
     return None
 
 
+def check_distinct(table: Table, dtype: str, expected: Any) -> None:
+    """No two dtypes are one object of the framework."""
+    for other in table.dtypes[: table.dtypes.index(dtype)]:
+        is_same = False
+        with contextlib.suppress(Exception):  # of one that is missing; its own case says so
+            is_same = bool(table.dtype(other) == expected)
+        if is_same:
+            key = "dtype_names" if table.get("dtype_names") else "dtype"
+            raise Lie(key, f"{other} and {dtype} are both {expected!r}")
+
+
 def check_shape_of(table: Table) -> None:
     array, native = some(table)
+    if not table.get("shape_of") and not hasattr(array, "shape"):
+        return  # that of what it exports
     with blaming("shape_of"):
-        found = tuple(table.run("shape_of", data=array))
+        found = tuple(table.run("shape_of", data=array) if table.get("shape_of") else array.shape)
     if found != native.shape:
         raise Lie("shape_of", f"it gives {found} for an array of the shape {native.shape}")
 
 
-def check_slices(table: Table) -> None:
+def check_slices(table: Table, dtype: str = "") -> None:
     """The slices are arrays of the framework, with the values of the array."""
-    native = sample(table.plain_dtype(), (2, 3, 4))
+    native = sample(dtype or table.plain_dtype(), (2, *table.plain_shape()[1:]))
     array = table.make(native)
     with blaming("slices"):
         by_index = table.get("slices") == "index"
         found = [array[index] for index in range(2)] if by_index else list(array)
     for got, expected in zip(found, native, strict=True):
-        if arraybridge.detect_memory_type(got) != table.name:
+        if not table.owns(got):
             raise Lie("slices", f"a slice is a {type(got)}")
         table.compare(got, expected, "slices", "a slice")
 
 
 def check_kept(table: Table) -> str | None:
     """Check that the export of an array in the framework's own memory outlives the array."""
-    if table.name in KNOWN or table.get("memory") == "accelerator":
+    if table.name in KNOWN or table.memory == "accelerator":
         return None
     native = sample(table.plain_dtype(), table.flat_shape(5000))
     carry(table, native)
@@ -168,15 +235,21 @@ def check_kept(table: Table) -> str | None:
     array = table.own(native)
     if array is None:
         return "nothing makes memory of the framework's own; add check.make to have it checked"
-    view = arraybridge.convert(array, "numpy")
+    key, remedy = "to_numpy", "; copy it, or export it with an `owner`"
+    if table.uses_dlpack(str(native.dtype), "export"):
+        key, remedy = "export.owner", ""
+        owner = table.run("export.owner", data=array) if table.get("export.owner") else None
+        exported = table.export(array)
+    else:
+        owner = exported = None
+        view = table.run("to_numpy", data=array)
     del array
     gc.collect()
     churn = [table.own(numpy.zeros_like(native)) for _ in range(50)]
-    key, remedy = "export.owner", ""
-    if not table.exports():
-        key, remedy = "to_numpy", "; copy it, or export it with an `owner`"
-    same(numpy.array(view), native, key, f"after the array was deleted{remedy}")
-    del churn
+    values = numpy.array(view) if exported is None else exported.values
+    if values is not None:
+        same(values, native, key, f"after the array was deleted{remedy}")
+    del churn, owner
     return None
 
 
@@ -218,16 +291,7 @@ def check_no_dlpack(table: Table, dtype: str) -> str | None:
 def check_ndim(table: Table) -> None:
     least, most, dtype = table.least_ndim, table.most_ndim, table.plain_dtype()
     carry(table, sample(dtype, table.plain_shape()))
-
-    def problem(axes: int) -> str:
-        for shape in {(1,) * (axes - 1) + (3,), (3,) + (1,) * (axes - 1)} if axes else {()}:
-            native = sample(dtype, shape)
-            try:
-                table.compare(table.make(native), native, "ndim", "the array")
-            except Exception as error:
-                return words(error)
-        return ""
-
+    problem = partial(axes_problem, table, dtype)
     for axes in sorted({least, min(least + 1, most), min(9, most), min(32, most), most}):
         found = problem(axes)
         if found:
@@ -237,6 +301,17 @@ def check_ndim(table: Table) -> None:
     for axes in {least - 1, most + 1} - {-1, 65}:
         if not problem(axes):
             raise Note(f"arrays of {axes} axes work as well; ndim is narrower than it has to be")
+
+
+def axes_problem(table: Table, dtype: str, axes: int) -> str:
+    """Why there are no arrays of so many axes; "" if there are."""
+    for shape in {(1,) * (axes - 1) + (3,), (3,) + (1,) * (axes - 1)} if axes else {()}:
+        native = sample(dtype, shape)
+        try:
+            table.compare(table.make(native), native, "ndim", "the array")
+        except Exception as error:
+            return words(error)
+    return ""
 
 
 def spans(numbers: Sequence[int]) -> str:
@@ -264,7 +339,7 @@ def check_empty(table: Table) -> str | None:
 
 def check_memory(table: Table) -> str | None:
     array, _ = some(table)
-    memory = table.get("memory", "either")
+    memory = table.memory
     if not hasattr(array, "__dlpack_device__"):
         return "the framework does not say where an array is"
     kind = int(array.__dlpack_device__()[0])
@@ -275,7 +350,7 @@ def check_memory(table: Table) -> str | None:
 
 
 def check_align(table: Table) -> str | None:
-    align, kept = table.get("align", 64), []
+    align, kept = table.get("align", 1), []
     if table.name not in KNOWN and not (table.get("copy") or not table.get("import.shares", True)):
         return "nothing makes memory of the framework's own; add copy to have it checked"
     for size in SIZES:
@@ -292,28 +367,44 @@ def check_align(table: Table) -> str | None:
 def check_immutable(table: Table) -> str | None:
     """Check whether a write changes memory that others see."""
     array, native = some(table)
-    has_export = table.uses_dlpack(str(native.dtype), "export")
-    # The capsule keeps the memory that the array has now.
-    capsule = table.capsule(array) if has_export else None
+    claimed = table.get("immutable", False)
+    # What it keeps is the memory that the array has now.
+    exported, view = None, None
+    if table.uses_dlpack(str(native.dtype), "export"):
+        exported = table.export(array)
+        is_open = exported.writable
+    elif table.address(array) is not None:
+        view = table.run("to_numpy", data=array)
+        is_open = view.flags.writeable
+    else:  # `to_numpy` copies, so that nothing shows the memory
+        is_open = None
     try:
         array[(0,) * native.ndim] = 1
     except Exception as error:
         if table.name in MUTABLE:
             raise Lie("immutable", words(error)) from error
-        return words(error)
-    table.wait(array)
-    seen = exported(capsule).values if capsule is not None else None
-    moved = seen is not None and bits(seen) == bits(native)
-    if table.get("immutable", False) and not moved:
-        raise Lie("immutable", "immutable = true, and an element could be set in place")
-    return "a write gives the array other memory" if moved else None
+        found = f"no element can be set ({words(error)})"
+    else:
+        table.wait(array)
+        seen = exported.values if exported is not None else view
+        if seen is None or bits(seen) != bits(native):
+            if claimed and seen is not None:
+                raise Lie("immutable", "immutable = true, and an element could be set in place")
+            return "an element can be set" if not claimed else None
+        found = "a write gives the array other memory"
+    if not claimed and is_open is False:
+        why = "and its memory is shown as read-only: immutable = true"
+        raise Lie("immutable", f"{found}, {why}")
+    if not claimed and is_open is None:
+        raise Note(f"{found}; if nothing changes the memory of an array, immutable = true")
+    return found
 
 
 # Imports ------------------------------------------------------------------------------------------
 
 
 def import_cases(table: Table) -> Iterator[Case]:
-    if not table.get("import") or table.get("memory") == "accelerator":
+    if not table.get("import") or table.memory == "accelerator":
         return
     for kind in STRIDES:
         yield f"import of {kind} strides", "import.strides", partial(check_strides, table, kind)
@@ -458,6 +549,8 @@ def check_copy(table: Table) -> str | None:
     lacking = []
     gone = table.missing()
     for dtype in (dtype for dtype in table.dtypes if dtype not in gone):
+        if table.lacks(dtype):  # its own case says so
+            continue
         array, native = some(table, dtype)
         try:
             copied = table.run("copy", data=array)
@@ -476,7 +569,7 @@ def check_copy(table: Table) -> str | None:
     if not lacking:
         return None
     found = f"no copy of {', '.join(sorted(lacking))}: {problem}"
-    if table.get("memory", "either") == "accelerator":
+    if table.memory == "accelerator":
         raise Lie("copy", found)
     raise Note(f"{found}; on the host arraybridge copies")
 
@@ -498,13 +591,17 @@ def check_to_numpy(table: Table) -> str | None:
 
 
 def check_from_numpy(table: Table) -> None:
-    dtypes = [dtype for dtype in table.dtypes if not table.uses_dlpack(dtype, "import")]
-    native = sample(table.plain_dtype(dtypes), table.plain_shape())
-    carry(table, native)
-    expected = native.copy()
-    made = table.upload(native)
-    native[...] = 0
-    table.compare(made, expected, "from_numpy", "after a write to the source (it has to copy)")
+    used = [each for each in table.dtypes if not table.uses_dlpack(each, "import")]
+    carry(table, sample(table.plain_dtype(used), table.plain_shape()))
+    for dtype in used or table.dtypes:
+        if table.lacks(dtype):
+            continue
+        native = aligned(sample(dtype, table.plain_shape()))
+        expected = native.copy()
+        made = table.upload(native)
+        native[...] = numpy.zeros(1, native.dtype)[0]
+        what = f"{dtype} after a write to the source (it has to copy)"
+        table.compare(made, expected, "from_numpy", what)
 
 
 def check_watched(table: Table) -> None:
@@ -525,6 +622,27 @@ def check_version(table: Table, key: str = "version") -> None:
         raise Lie(key, f"the version was {before} before a write, and {after} after it")
 
 
+def beginning(capsule: Any) -> int | None:
+    """Where the memory of a DLPack capsule begins, on whatever device."""
+    name, pointer = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
+    name.restype, name.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    found = name(capsule)
+    # A version, a context, a deleter and flags come first in the newer structure.
+    before = 32 if found == b"dltensor_versioned" else 0
+    return ctypes.c_void_p.from_address(pointer(capsule, found) + before).value
+
+
+def check_places(table: Table) -> None:
+    """An array is where it was before, and not where another one is."""
+    array, other = some(table)[0], some(table)[0]
+    first, again, elsewhere = [
+        beginning(table.run("places", data=each)) for each in (array, array, other)
+    ]
+    if first != again or first == elsewhere:
+        raise Lie("places", f"an array is at {first} and {again}, and another one at {elsewhere}")
+
+
 def check_ready(table: Table) -> None:
     table.wait(some(table)[0])
 
@@ -535,7 +653,7 @@ def check_clear(table: Table) -> str | None:
         try:
             table.evaluate("clear", op)
         except Exception as error:
-            if isinstance(error, Lie) or table.get("memory", "either") == "host":
+            if isinstance(error, Lie) or table.memory == "host":
                 raise Lie("clear", words(error)) from error
             return words(error)
     return None
@@ -575,13 +693,13 @@ ALWAYS: dict[str, Callable[[Table], str | None]] = {
     "immutable": check_immutable,
 }
 IF_GIVEN: dict[str, Callable[[Table], str | None]] = {
-    "shape_of": check_shape_of,
     "copy": check_copy,
     "to_numpy": check_to_numpy,
     "from_numpy": check_from_numpy,
     "watched": check_watched,
     "version": check_version,
     "count_write": partial(check_version, key="count_write"),
+    "places": check_places,
     "ready": check_ready,
     "clear": check_clear,
     "export.buffer": check_buffer,
@@ -689,6 +807,7 @@ def array_cases(table: Table) -> Iterator[Case]:
     checks["astype"] = check_astype
     checks |= {"unstack": check_unstack} if table.get("array.unstack") else {}
     checks |= {"write": check_write} if table.get("array.write") else {}
+    checks |= {"divided": check_divided} if table.get("array.divided") else {}
     for op, check in checks.items():
         yield f"array.{op}", f"array.{op}", partial(for_dtypes, table, check)
 
@@ -778,6 +897,13 @@ def check_write(table: Table, dtype: str) -> None:
     table.compare(target, native, "array.write", dtype)
 
 
+def check_divided(table: Table, dtype: str) -> None:
+    with noting():
+        found = [*table.run("array.divided", data=table.make(plain(dtype)))]
+    if any(axis is not None for axis in found):
+        raise Lie("array.divided", f"it gives {found} for an array on one device")
+
+
 def check_astype(table: Table, dtype: str) -> None:
     native, xp = plain(dtype), table.run("array.namespace")
     for to in ("uint8", "int32", "float32"):
@@ -819,6 +945,22 @@ def check_rule(table: Table, rule: dict[str, Any]) -> str | None:
     return None
 
 
+def check_gaps(table: Table) -> None:
+    """A declared function adds a note to an error of each rule."""
+    for rule in table.get("gaps"):
+        error = error_of(rule)
+
+        @getattr(arraybridge, table.name)
+        def function(error: Any = error) -> None:
+            raise error
+
+        if isinstance(error, BaseException):
+            with contextlib.suppress(type(error)):
+                function()
+            if "input_dtype" not in str(getattr(error, "__notes__", "")):
+                raise Lie("gaps", f"an error of {rule['class']} is not recognised")
+
+
 def check_retry(table: Table, kind: str, error: BaseException) -> None:
     """A declared function that raises the error is called again."""
     calls = []
@@ -854,9 +996,12 @@ def check_out_of_memory(table: Table) -> str | None:
 
 def check_released(table: Table) -> str | None:
     """An array that was exported is released with the last of its views."""
-    array, _ = some(table)
+    array, native = some(table)
+    by_dlpack = table.uses_dlpack(str(native.dtype), "export")
     before = sys.getrefcount(array)
-    views = [arraybridge.convert(array, "numpy") for _ in range(8)]
+    views = [
+        table.export(array) if by_dlpack else table.run("to_numpy", data=array) for _ in range(8)
+    ]
     del views
     gc.collect()
     if sys.getrefcount(array) > before:
@@ -864,20 +1009,27 @@ def check_released(table: Table) -> str | None:
     return None
 
 
-def run(cases: Iterable[Case], over: Sequence[str], report: Callable[..., None]) -> None:
+def run(
+    table: Table, cases: Iterable[Case], over: Sequence[str], report: Callable[..., None]
+) -> None:
     """Go through cases, but for those that were ``over`` before, and report each."""
 
-    def outcome(key: str, check: Callable[[], str | None]) -> dict[str, Any]:
-        try:
-            return {"key": key, "status": "passed", "note": check()}
-        except Note as note:
-            return {"key": key, "status": "note", "reason": str(note)}
-        except Exception as error:
-            reason = str(error) if isinstance(error, Lie) else words(error)
-            return {"key": key_of(error, key), "status": "failed", "reason": reason}
-
-    found = ((name, {"key": key}, partial(outcome, key, check)) for name, key, check in cases)
+    found = (
+        (name, {"key": key}, partial(outcome, table, key, check)) for name, key, check in cases
+    )
     run_each(found, over, report)
+
+
+def outcome(table: Table, key: str, check: Callable[[], str | None]) -> dict[str, Any]:
+    """Run a case. What is wrong is remembered, so that what follows from it is not judged."""
+    try:
+        return {"key": key, "status": "passed", "note": check()}
+    except Note as note:
+        return {"key": key, "status": "note", "reason": str(note)}
+    except Exception as error:
+        reason = str(error) if isinstance(error, Lie) else words(error)
+        table.faults.append(key_of(error, key))
+        return {"key": table.faults[-1], "status": "failed", "reason": reason}
 
 
 def set_up(table: Table) -> None:
@@ -893,7 +1045,7 @@ def _main(name: str, over: str) -> None:
         with contextlib.suppress(Exception):
             arraybridge.explain(sample(table.plain_dtype(), table.plain_shape()), name)
     set_up(table)
-    run(cases(table), json.loads(over), report)
+    run(table, cases(table), json.loads(over), report)
 
 
 if __name__ == "__main__":

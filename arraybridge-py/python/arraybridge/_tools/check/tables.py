@@ -1,29 +1,31 @@
-"""The tables of the installed package, with operations as the Python expressions that they are.
+"""Tables, with operations that are carried out one by one.
 
-arraybridge compiles the operations. Here they are evaluated, so that a framework can be compared
-with its table without arraybridge.
+So a framework can be compared with its table without the conversions.
 """
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import copy
+import difflib
 import importlib
 import json
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
+import ml_dtypes
 import numpy
-from arraybridge import _core
+from arraybridge import _core, frameworks
 
 from .. import arrays
-from . import ops
-from .capsule import Exported, dtype_of, exported
+from ..schema import find_class
 
-__all__ = ["STANDARD", "Lie", "Table", "tables"]
+__all__ = ["STANDARD", "Lie", "Table", "dtype_of", "tables"]
 
 _KEYS: dict[str, Any] = json.loads(_core._KEYS)
 STANDARD: tuple[str, ...] = tuple(_KEYS["standard"])
@@ -82,16 +84,85 @@ def named_key(text: str) -> str:
 
 
 def tables() -> dict[str, Table]:
-    """The tables that the package was built with, by name."""
-    files = (tomllib.loads(text) for text in _core._TABLES)
-    return {name: Table(name, keys) for file in files for name, keys in file.items()}
+    """The tables of this process, by name."""
+    frameworks()  # those of installed packages are read
+    return {
+        name: Table(name, keys, source)
+        for source in _core._tables()
+        for name, keys in tomllib.loads(source[1]).items()
+    }
+
+
+def dtype_of(name: str) -> numpy.dtype:
+    """NumPy's dtype of a name, with those of ml_dtypes."""
+    return numpy.dtype(getattr(ml_dtypes, name, name))
+
+
+def class_name(kind: type) -> str:
+    """The name of a class as tables list it."""
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+class Exported:
+    """Memory in a DLPack capsule, which is taken over."""
+
+    def __init__(self, capsule: Any) -> None:
+        self._memory = _core.Tensor._adopt(capsule)
+
+    @property
+    def values(self) -> numpy.ndarray | None:
+        """A copy of the values that it has now; None if the memory is not the host's."""
+        return numpy.array(self._memory) if self._memory.device == "host" else None
+
+    @property
+    def writable(self) -> bool:
+        """Whether it is not marked as read-only; true if the memory is not the host's."""
+        return self._memory.device != "host" or numpy.asarray(self._memory).flags.writeable
+
+    @property
+    def address(self) -> int | None:
+        """The address of the first element; None if the memory is not the host's."""
+        is_there = self._memory.device == "host"
+        return numpy.asarray(self._memory).ctypes.data if is_there else None
+
+
+class _Instances:
+    """Arrays of a class, for a look at a name. They may have more attributes than the class."""
+
+    def __init__(self, kind: type) -> None:
+        self.kind = kind
+
+    def __getattr__(self, name: str) -> Any:
+        if not hasattr(self.kind, name) and nearest(self, name):
+            raise AttributeError(name)
+
+
+def nearest(owner: Any, name: str, alike: float = 0.75) -> str:
+    """The name that an object has and that is probably meant."""
+    kind = owner.kind if isinstance(owner, _Instances) else owner
+    return next(iter(difflib.get_close_matches(name, dir(kind), 1, alike)), "")
+
+
+def operations(keys: dict[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
+    """The operations of a table that have no alternative, each with its key."""
+    for key, value in keys.items():
+        name = f"{before}{key}"
+        if isinstance(value, dict) and key != "dtype_names":
+            yield from operations(value, f"{name}.")
+        elif key == "clear":
+            yield from ((name, op) for op in value)
+        elif isinstance(value, str) and re.search(r"\b(module|data|array|numpy)\.", value):
+            yield name, value
 
 
 class Table:
     """One table. ``get("import.op")`` is a key, ``run("import.op", data=..)`` the op's result."""
 
-    def __init__(self, name: str, keys: dict[str, Any]) -> None:
+    def __init__(self, name: str, keys: dict[str, Any], source: Sequence[str] = ("", "")) -> None:
         self.name, self.keys = name, keys
+        # The name of the file and its text, and the keys that were found wrong.
+        self.source = tuple(source)
+        self.faults: list[str] = []
         self.title, self.module_name = keys.get("title", name), keys.get("module", name)
         listed = keys.get("dtypes", ["standard"])
         plain = [dtype for dtype in listed if dtype != "standard"]
@@ -147,6 +218,17 @@ class Table:
         return (*(1,) * (self.least_ndim - 1), size)
 
     @property
+    def memory(self) -> str:
+        """Where its arrays can live."""
+        found: str = self.get("memory", "either" if self.get("device") else "host")
+        return found
+
+    def owns(self, found: Any) -> bool:
+        """Return whether an object is of one of the listed classes."""
+        names = map(class_name, type(found).__mro__)
+        return not set(self.get("classes", [])).isdisjoint(names)
+
+    @property
     def module(self) -> ModuleType:
         """The framework's module, set up as arraybridge does it."""
         module = importlib.import_module(self.module_name)
@@ -162,7 +244,7 @@ class Table:
         candidates = [listed] if isinstance(listed, str) else list(listed)
         for last, op in enumerate(candidates, 1 - len(candidates)):
             try:
-                return ops.evaluate(op, {"module": self.module, "numpy": numpy, **scope})
+                return _core._evaluate(op, self.module, scope)
             except AttributeError as error:
                 if last == 0:
                     raise Lie(key, f"{op}: AttributeError: {error}") from error
@@ -177,7 +259,92 @@ class Table:
     def dtype(self, name: str) -> Any:
         """The framework's dtype object of a name."""
         theirs = self.get("dtype_names", {}).get(name, name)
-        return self.evaluate("dtype", self.get("dtype", f"module.{theirs}"), name=theirs)
+        if self.get("dtype"):
+            return self.run("dtype", name=theirs)
+        named = self.get("dtype_names", {})
+        has_any = any(hasattr(self.module, named.get(each, each)) for each in self.dtypes)
+        return self.evaluate("dtype", f"module.{theirs}") if has_any else theirs
+
+    def dtype_objects(self) -> Iterator[Any]:
+        """The dtype objects that the installed version has."""
+        for each in self.dtypes:
+            with contextlib.suppress(Exception):
+                yield self.dtype(each)
+
+    def dtype_fault(self, found: Any) -> str:
+        """The key that is wrong if an array has a dtype that `dtype` does not give."""
+        objects = list(self.dtype_objects())
+        if not self.get("dtype_of"):
+            return "dtype"
+        if any(type(found) is type(each) for each in objects) and not self.get("dtype"):
+            return "dtype"
+        return "dtype_of" if self.get("dtype") else "dtype"
+
+    def misspelt(self) -> Iterator[tuple[str, str]]:
+        """The classes and the names in operations that do not exist, each with its key."""
+        lists = {"classes": self.get("classes", []), "values": list(self.get("values", {}))}
+        for key in ("oom", "gaps"):
+            lists[key] = [rule["class"] for rule in self.get(key, [])]
+        for key, listed in lists.items():
+            lost = [each for each in listed if find_class(each) is None]
+            # Wrappers may be of another package, which need not be there.
+            if key == "values":
+                lost = [each for each in lost if find_spec(each.partition(".")[0])]
+            # A class written in C may say that its module is builtins.
+            if key == "classes" and any(each.startswith("builtins.") for each in lost):
+                continue
+            for each in lost:
+                # Another class may be that of another version: then the name is hardly misspelt.
+                alike = 0.75 if len(lost) == len(listed) else 0.9
+                near = nearest(self._owner(each), each.rpartition(".")[2], alike)
+                if len(lost) == len(listed) or near:
+                    yield key, self.at_text(each, each, near)
+        for key, op in operations(self.keys):
+            found = self._missing_name(op)
+            if found:
+                yield key, self.at_text(op, *found)
+
+    def _owner(self, name: str) -> Any:
+        with contextlib.suppress(ImportError):
+            return importlib.import_module(name.rpartition(".")[0])
+        return None
+
+    def _missing_name(self, op: str) -> tuple[str, str] | None:
+        """The first name that an operation reads of a module or a class and that is not there."""
+        # A module that is imported where its name is read may lack a library.
+        with contextlib.suppress(SyntaxError, ImportError):
+            for node in ast.walk(ast.parse(op, mode="eval")):
+                if not isinstance(node, ast.Attribute):
+                    continue
+                owner = self._object(node.value)
+                if owner is not None and not hasattr(owner, node.attr):
+                    near = nearest(owner, node.attr)
+                    if near or isinstance(owner, ModuleType):
+                        return node.attr, near
+        return None
+
+    def _object(self, node: ast.AST) -> Any:
+        """The module or the class that a part of an operation is; None if it is neither."""
+        if isinstance(node, ast.Name):
+            kinds = list(filter(None, map(find_class, self.get("classes", []))))
+            of_array = node.id in ("data", "array") and len(kinds) == 1 and not self.get("values")
+            given = {"module": self.module_name, "numpy": "numpy"}.get(node.id)
+            if of_array:
+                return _Instances(kinds[0])
+            return importlib.import_module(given) if given else None
+        if isinstance(node, ast.Attribute):
+            found = getattr(self._object(node.value), node.attr, None)
+            return found if isinstance(found, (ModuleType, type)) else None
+        return None
+
+    def at_text(self, text: str, name: str, near: str) -> str:
+        """Where a name in a text of the file is, and the name that is probably meant."""
+        label, file = self.source
+        start = file.find(text, max(file.find(f"[{self.name}]"), 0))
+        offset = start + max(text.find(name), 0)
+        line, column = file.count("\n", 0, offset) + 1, offset - file.rfind("\n", 0, offset)
+        where = f"{label}:{line}:{column}: " if start >= 0 else ""
+        return f"{where}there is no `{name}`" + (f"; write `{near}`" if near else "")
 
     def dtype_of(self, array: Any) -> Any:
         """Return the dtype of an array by the framework's word; None if it says nothing."""
@@ -188,7 +355,8 @@ class Table:
     def uses(self, key: str, name: str) -> bool:
         """Return whether an op of a key uses a name."""
         op = self.get(key, [])
-        return any(ops.uses(each, name) for each in ([op] if isinstance(op, str) else op))
+        nodes = (ast.walk(ast.parse(each)) for each in ([op] if isinstance(op, str) else op))
+        return any(isinstance(n, ast.Name) and n.id == name for found in nodes for n in found)
 
     def device(self, index: int | None = None) -> Any:
         """The host's device object, or that of an accelerator; None if the table has none."""
@@ -249,8 +417,20 @@ class Table:
             made = self.bring(producer(native))
         if self.get("import.shares", True) and self.get("copy"):
             with contextlib.suppress(Exception):  # for this dtype; the case "copy" says so
-                return self.run("copy", data=made)
+                copied = self.run("copy", data=made)
+                return copied if self.owns(copied) else made
         return made
+
+    def lacks(self, dtype: str) -> bool:
+        """Return whether arrays of a dtype cannot be made and read, which its own case says."""
+        if dtype in self.missing():
+            return True
+        try:
+            native = sample(dtype, self.plain_shape())
+            self.compare(self.make(native), native, "", "")
+        except Exception:
+            return True
+        return False
 
     def own(self, native: numpy.ndarray) -> Any:
         """An array in memory that the framework allocated; None if the table names no way."""
@@ -266,8 +446,8 @@ class Table:
 
     def upload(self, native: numpy.ndarray) -> Any:
         """Make the framework's array of a NumPy array, by ``from_numpy``."""
-        place = None if self.get("memory") != "accelerator" else 0
-        dtype = self.dtype(str(native.dtype))
+        place = None if self.memory != "accelerator" else 0
+        dtype = self.dtype(str(native.dtype)) if self.uses("from_numpy", "dtype") else None
         made = self.run("from_numpy", data=native, dtype=dtype, device=self.device(place))
         if self.get("fill"):
             self.run("fill", array=made, data=native)
@@ -284,7 +464,7 @@ class Table:
 
     def export(self, array: Any) -> Exported:
         """Return the description by the framework's own export."""
-        return exported(self.capsule(array))
+        return Exported(self.capsule(array))
 
     def shape_of(self, array: Any) -> tuple[int, ...] | None:
         """Return the shape of an array by the framework's word; None if it says nothing."""
@@ -331,10 +511,10 @@ class Table:
                 return arrays.address(self.name, array)
             except (TypeError, ValueError):  # a dtype that Python's buffers lack
                 return None
-        if not self.exports():
-            return self._address_of_view(array)
-        found = self.export(array)
-        return found.address if found.values is not None else None
+        if self.exports():
+            with contextlib.suppress(Exception):  # of a dtype that goes through NumPy
+                return self.export(array).address
+        return self._address_of_view(array)
 
     def _address_of_view(self, array: Any) -> int | None:
         """The address of what ``to_numpy`` gives, if that is a view."""
@@ -375,6 +555,8 @@ def _trip(table: Table, native: numpy.ndarray) -> tuple[int, Lie | None]:
     at = MAKE
     try:
         array = table.make(native)
+        if array is None or (isinstance(array, numpy.ndarray) and not table.owns(array)):
+            raise Lie(into, f"{into}: it gives a {type(array).__name__}")
         at = READ
         got = table.read(array, dtype)
     except Exception as error:

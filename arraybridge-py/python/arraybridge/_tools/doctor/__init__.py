@@ -15,7 +15,7 @@ from typing import Any
 import numpy
 from arraybridge import __version__, configure, frameworks, registered_pairs
 
-from ..._package import about
+from ..._package import REPAIR, about
 from ..child import Child, run_cases, wait_for
 from ..page import doctor_page
 from ..progress import progress
@@ -186,9 +186,8 @@ def judge(report: dict[str, Any]) -> list[dict[str, str]]:
     if package["original"]:
         found.append(
             _fault(
-                f"The Python package arraybridge {package['original']} is installed into the "
-                f"folder of {package['distribution']}. To keep this one, uninstall both, and then "
-                "install it."
+                f"The Python package arraybridge {package['original']} is installed too. An import "
+                f"takes the one that is first on the path. To keep this one, run: {REPAIR}"
             )
         )
     for framework in report["frameworks"].values():

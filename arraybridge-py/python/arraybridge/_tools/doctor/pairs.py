@@ -16,8 +16,7 @@ import numpy
 
 from .. import arrays
 from ..arrays import End
-from ..check.capsule import dtype_of
-from ..check.tables import tables
+from ..check.tables import dtype_of, tables
 from ..child import Case, reporter, run_each
 
 __all__ = ["measure"]

@@ -16,8 +16,7 @@ from typing import Any
 import arraybridge
 import numpy
 
-from ..check.capsule import dtype_of
-from ..check.tables import tables, words
+from ..check.tables import dtype_of, tables, words
 from ..child import reporter
 from ..schema import installed
 from .details import DETAILS

@@ -1,24 +1,25 @@
 //! Converts the arrays of a call to the declared framework and to one device.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use super::found::with_unit_way;
 use super::rebuild::rebuild;
-use super::written::{self, WrittenCopy};
-use super::{ArgumentSlot, ArgumentSlots, ArrayVersions, leaves, names};
+use super::writes::{self, Writes};
+use super::{ArgumentSlot, ArgumentSlots, leaves, names};
 use crate::declared::definition::Definition;
 use crate::declared::options::Options;
 use arraybridge_runtime::convert::plan::Route;
 use arraybridge_runtime::convert::{self, Request, trace};
-use arraybridge_runtime::framework::device::{Device, Placement};
+use arraybridge_runtime::framework::detect::Role;
+use arraybridge_runtime::framework::device::{self, Device, Placement};
 use arraybridge_runtime::framework::endpoints::Endpoints;
 use arraybridge_runtime::framework::loaded::{self, Loaded};
 use arraybridge_runtime::framework::spec::{DType, Framework, Memory};
 use arraybridge_runtime::framework::warnings;
-use arraybridge_runtime::framework::writes;
+use arraybridge_runtime::framework::writes::count_write;
 use arraybridge_runtime::interpreter::containers::Container;
 use arraybridge_runtime::interpreter::error::{Result, attempt};
 use arraybridge_runtime::memory::cast;
@@ -42,12 +43,10 @@ pub struct FittedArguments<'py> {
     /// True if the result has to be waited for: the function reads memory that the caller may write
     /// to or free, and its framework returns before the work is done.
     pub must_wait: bool,
-    /// The caller's arrays that the function could write to.
-    pub versions: ArrayVersions,
+    /// The arrays that the function could write to.
+    pub writes: Writes,
     /// The place of the call, if there was a choice.
     pub placement: Placement,
-    /// Copies that the function receives and could write to.
-    copies: Vec<WrittenCopy<'py>>,
 }
 
 impl<'py> FittedArguments<'py> {
@@ -58,17 +57,6 @@ impl<'py> FittedArguments<'py> {
             Some(element) => leaves::leaf(&Container::of(&argument)?, element),
             None => Some(argument),
         }
-    }
-
-    /// Gives the caller's arrays what the function has written to copies of them.
-    #[inline]
-    pub fn write_back(&self, definition: &Definition, slots: &ArgumentSlots<'py>) -> Result<()> {
-        let target = definition.options.input;
-        self.copies.iter().try_for_each(|copied| {
-            let key = &slots[copied.index].key;
-            let written = copied.write_back(definition, target, slots);
-            written.map_err(|error| names::in_argument(definition, key, error))
-        })
     }
 }
 
@@ -81,16 +69,15 @@ pub fn fit<'py>(
     destination: Option<Destination>,
 ) -> Result<FittedArguments<'py>> {
     let options = &definition.options;
+    let target = destination.map_or(options.input, |destination| destination.framework);
     let mut fitted = FittedArguments {
         args: args.clone(),
         kwargs: kwargs.cloned(),
         must_wait: false,
-        versions: ArrayVersions::default(),
+        writes: Writes::of(target),
         placement: Placement::Auto,
-        copies: Vec::new(),
     };
-    let target = destination.map_or(options.input, |destination| destination.framework);
-    written::check(definition, target, slots)?;
+    writes::check(definition, target, slots)?;
     let fits = options.accepts_own_arrays()
         && trace::or_always_copy(args.py(), options.copy) != Some(true)
         && destination.is_none()
@@ -105,9 +92,9 @@ pub fn fit<'py>(
     let _context = target.changes_current().then(driver::keep_current);
     let loaded = loaded::load(py, target)?;
     if fits && loaded.accelerators() == 0 && !loaded.has_several_hosts()? {
-        if options.retries() {
+        if options.counts_writes() {
             let own = slots.iter().filter(|slot| slot.class.is_array() && slot.is_of(target));
-            own.for_each(|slot| fitted.versions.record(target, &slot.value));
+            own.for_each(|slot| fitted.writes.record(&slot.value));
         }
         return Ok(fitted);
     }
@@ -116,27 +103,16 @@ pub fn fit<'py>(
         None => call_placement(loaded, options, slots)?,
     };
     fitted.placement = placement;
-    let fitter = Fitter { loaded, definition, placement };
-    let mut replaced: Vec<(usize, Bound<'py, PyAny>)> = Vec::new();
-    let mut done = Repeated::default();
-    for (index, slot) in slots.iter().enumerate() {
-        // The same array stays the same array.
-        let value = match done.first(slots, index) {
-            Some(first) => {
-                let same = replaced.iter().find(|(index, _)| *index == first);
-                same.map(|(_, value)| value.clone())
-            }
-            None => fitter
-                .counted(slot, || fitter.fit_slot(index, slot, &mut fitted))
-                .map_err(
-                    |error| if index == 0 { with_unit_way(definition, slot, error) } else { error },
-                )
-                .map_err(|error| names::in_argument(definition, &slot.key, error))?,
-        };
-        replaced.extend(value.map(|value| (index, value)));
-    }
-    if !replaced.is_empty() {
-        (fitted.args, fitted.kwargs) = rebuild(definition, (args, kwargs), slots, replaced)?;
+    let is_written = |slot: &&ArgumentSlot<'py>| writes::is_declared(definition, &slot.key);
+    let written = match options.writes_to().is_empty() {
+        true => HashSet::new(),
+        false => slots.iter().filter(is_written).map(|slot| slot.value.as_ptr() as usize).collect(),
+    };
+    let fitter = Fitter { loaded, definition, placement, slots, written };
+    // The arrays that are made here have a count of writes then.
+    match writes::counting(loaded)? {
+        Some(scope) => device::entered(&scope, || Ok(fitter.fit(&mut fitted)?))?,
+        None => fitter.fit(&mut fitted)?,
     }
     Ok(fitted)
 }
@@ -177,6 +153,17 @@ pub fn call_placement<'py>(
 ) -> Result<Placement> {
     let py = loaded.py();
     let framework = loaded.framework;
+    // Any of the host's devices is the host: the arrays meet on that of the first one. A traced array does not say
+    // on which it is, so what it meets is bound to none.
+    let on_host = || -> Result<Placement> {
+        let found = host_of_lead(loaded, slots)?;
+        let is_traced = |slot: &ArgumentSlot<'py>| match slot.class.role {
+            Role::Refused(why) => slot.is_of(framework) && loaded.is_tracer(why),
+            _ => false,
+        };
+        let is_free = || loaded.accelerators() == 0 && slots.iter().any(is_traced);
+        Ok(if found == Placement::Auto && !is_free() { options.device } else { found })
+    };
     match options.device {
         Placement::Auto => {}
         Placement::OnCurrent if loaded.accelerators() > 0 => {
@@ -190,8 +177,9 @@ pub fn call_placement<'py>(
                 // An array of the framework itself is not converted, so this is the place to warn.
                 warnings::no_accelerator(py, framework)?;
             }
-            return Ok(options.device);
+            return on_host();
         }
+        Placement::On(Device::Host) => return on_host(),
         device => return Ok(device),
     }
     if framework.memory == Memory::Host {
@@ -242,17 +230,54 @@ struct Fitter<'a, 'py> {
     loaded: Loaded<'py>,
     definition: &'a Definition,
     placement: Placement,
+    slots: &'a ArgumentSlots<'py>,
+    /// The addresses of the arrays that the function is declared to write to, under any of their keys.
+    written: HashSet<usize>,
 }
 
 impl<'py> Fitter<'_, 'py> {
-    /// The value that the function receives for an array; `None` if that is what the caller passed.
+    /// Fits all arrays, and puts those that are replaced into the arguments.
+    fn fit(&self, fitted: &mut FittedArguments<'py>) -> Result<()> {
+        let Fitter { definition, slots, .. } = *self;
+        let mut replaced: Vec<(usize, Bound<'py, PyAny>)> = Vec::new();
+        let (mut done, mut copied) = (Repeated::default(), HashSet::new());
+        for (index, slot) in slots.iter().enumerate() {
+            // The same array stays the same array.
+            let value = match done.first(slots, index) {
+                Some(first) => {
+                    let same = replaced.binary_search_by_key(&first, |(index, _)| *index);
+                    same.ok().map(|place| replaced[place].1.clone())
+                }
+                None => self
+                    .counted(slot, || self.fit_slot(slot, fitted, &mut copied))
+                    .map_err(|error| match index {
+                        0 => with_unit_way(definition, slot, error),
+                        _ => error,
+                    })
+                    .map_err(|error| names::in_argument(definition, &slot.key, error))?,
+            };
+            replaced.extend(value.map(|value| (index, value)));
+        }
+        if !copied.is_empty() {
+            writes::expect_apart(definition, slots, &copied)?;
+        }
+        if !replaced.is_empty() {
+            let given = (&fitted.args, fitted.kwargs.as_ref());
+            (fitted.args, fitted.kwargs) = rebuild(definition, given, slots, replaced)?;
+        }
+        Ok(())
+    }
+
+    /// The value that the function receives for an array; `None` if that is what the caller passed. Notes the address
+    /// of one that the function writes to a copy of.
     fn fit_slot(
         &self,
-        index: usize,
         slot: &ArgumentSlot<'py>,
         fitted: &mut FittedArguments<'py>,
+        copied: &mut HashSet<usize>,
     ) -> Result<Option<Bound<'py, PyAny>>> {
         let target = self.loaded.framework;
+        let is_written = self.is_written(slot);
         let (value, is_shared) = if slot.usage.is_opened() {
             (None, false)
         } else if slot.is_of(target) {
@@ -266,17 +291,20 @@ impl<'py> Fitter<'_, 'py> {
             let on_device = matches!(self.placement, Placement::On(Device::Accelerator(_)));
             let may_change = on_device || !slot.class.framework.immutable;
             fitted.must_wait |= is_shared && target.ready.is_some() && may_change;
-            if is_shared && written::is_declared(self.definition, &slot.key) {
-                writes::count_write(&slot.value)?;
+            if is_shared && is_written {
+                count_write(&slot.value)?;
             }
             (Some(value), is_shared)
         };
         if let Some(copy) = value.as_ref().filter(|_| !is_shared) {
-            fitted.copies.extend(WrittenCopy::new(self.definition, target, (index, slot), copy));
+            if is_written {
+                copied.insert(slot.value.as_ptr() as usize);
+            }
+            fitted.writes.record_copy(self.definition, slot, copy, is_written);
         }
         let value = value.or_else(|| slot.is_part.then(|| slot.value.clone()));
-        if is_shared && self.definition.options.retries() && slot.class.is_array() {
-            fitted.versions.record(target, value.as_ref().unwrap_or(&slot.value));
+        if is_shared && self.definition.options.counts_writes() && slot.class.is_array() {
+            fitted.writes.record(value.as_ref().unwrap_or(&slot.value));
         }
         Ok(value)
     }
@@ -320,15 +348,31 @@ impl<'py> Fitter<'_, 'py> {
         }
     }
 
+    /// Returns whether the function is declared to write to an array, under any of its keys.
+    fn is_written(&self, slot: &ArgumentSlot<'py>) -> bool {
+        self.written.contains(&(slot.value.as_ptr() as usize))
+    }
+
+    /// The value of `copy` for an array. `input_dtype` promises the function arrays of its own, also where the dtype is
+    /// right, unless it is declared to write to the caller's.
+    fn copy(&self, slot: &ArgumentSlot<'py>) -> Option<bool> {
+        let (options, py) = (&self.definition.options, self.loaded.py());
+        let is_promised = options.input_dtype.is_some() && !self.loaded.framework.immutable;
+        match trace::copy_default(py, options.copy) {
+            None if is_promised && !self.is_written(slot) => Some(true),
+            _ => trace::or_always_copy(py, options.copy),
+        }
+    }
+
     /// Converts an array of another framework.
     fn convert(&self, slot: &ArgumentSlot<'py>) -> Result<(Bound<'py, PyAny>, Route)> {
-        let Fitter { loaded, definition, placement } = *self;
+        let Fitter { loaded, definition, placement, .. } = *self;
         let (target, options) = (loaded.framework, &definition.options);
         let endpoints = Endpoints { source: slot.class.framework, target };
         convert::warn_if_watched(&slot.value, endpoints)?;
         // The function may write to what it receives.
         let for_writing = slot.class.framework.immutable && !target.immutable;
-        let copy = trace::or_always_copy(loaded.py(), options.copy);
+        let copy = self.copy(slot);
         let request = Request { placement, copy, cast: options.input_dtype.into(), for_writing };
         convert::convert_narrowed(&slot.value, target, &request, || {
             definition.narrowing(loaded.py())
@@ -337,14 +381,16 @@ impl<'py> Fitter<'_, 'py> {
 
     /// Casts, moves or copies an array of the declared framework, if it has to be; `None` if not.
     fn fit_own(&self, slot: &ArgumentSlot<'py>) -> Result<Option<Bound<'py, PyAny>>> {
-        let Fitter { loaded, definition, placement } = *self;
+        let Fitter { loaded, definition, placement, .. } = *self;
         let options = &definition.options;
         let has = |dtype: &DType| loaded.dtype(&slot.value) == Some(*dtype);
         let dtype = options.input_dtype.filter(|dtype| !has(dtype));
-        let copy = trace::or_always_copy(loaded.py(), options.copy);
-        let mut request = Request { copy, cast: dtype.into(), ..Request::default() };
+        let mut request =
+            Request { copy: self.copy(slot), cast: dtype.into(), ..Request::default() };
         if !slot.class.is_array() {
-            return convert::cast_in_graph(&slot.value, loaded, &request);
+            let moved = self.moved_in_graph(slot)?;
+            let value = moved.as_ref().unwrap_or(&slot.value);
+            return Ok(convert::cast_in_graph(value, loaded, &request)?.or(moved));
         }
         let moves = match placement {
             Placement::On(device) if loaded.framework.memory != Memory::Host => {
@@ -359,5 +405,25 @@ impl<'py> Fitter<'_, 'py> {
             return Ok(None);
         }
         convert::convert_to(&slot.value, loaded.framework, &request).map(Some)
+    }
+
+    /// A traced array on the declared device, by an operation that the trace records; `None` if none is declared, or if
+    /// the device of the call is enough.
+    fn moved_in_graph(&self, slot: &ArgumentSlot<'py>) -> Result<Option<Bound<'py, PyAny>>> {
+        let Fitter { loaded, definition, placement, .. } = *self;
+        let framework = loaded.framework;
+        let is_tracer = matches!(slot.class.role, Role::Refused(why) if loaded.is_tracer(why));
+        let op = framework.device.r#move.filter(|op| is_tracer && op.uses[1]);
+        let Some(op) = op.filter(|_| definition.options.device != Placement::Auto) else {
+            return Ok(None);
+        };
+        let device = loaded.resolve(framework, Device::Host, placement)?;
+        let object = match loaded.chosen_host(placement)? {
+            Some(index) => Some(loaded.host_at(index)?),
+            None if loaded.accelerators() == 0 => None,
+            None => loaded.device_object(device)?,
+        };
+        let moved = object.map(|object| op.call(loaded, [&slot.value, &object]));
+        Ok(moved.transpose()?)
     }
 }

@@ -6,6 +6,7 @@ use arraybridge_runtime::framework::generated::MemoryType;
 use arraybridge_runtime::framework::loaded;
 use arraybridge_runtime::framework::shape;
 use arraybridge_runtime::framework::spec::DType;
+use arraybridge_runtime::interpreter::error::attempt;
 
 /// The index of the lead: the array of `lead=`, or the first that can be an image. An array that is an argument
 /// itself comes before those in containers, which are mostly parameters.
@@ -26,7 +27,7 @@ pub fn index(slots: &ArgumentSlots<'_>, definition: &Definition) -> Option<usize
 /// a random generator.
 fn can_be_image(slot: &ArgumentSlot<'_>) -> bool {
     let (py, framework) = (slot.value.py(), slot.class.framework);
-    let Ok(loaded) = loaded::load(py, framework) else { return true };
+    let Some(loaded) = attempt(py, loaded::load(py, framework)) else { return true };
     match loaded.dtype(&slot.value) {
         None => false,
         // A key of JAX is two numbers.
@@ -41,7 +42,8 @@ fn can_be_image(slot: &ArgumentSlot<'_>) -> bool {
 pub fn choice(slots: &ArgumentSlots<'_>, definition: &Definition) -> Option<String> {
     let (lead, others) = slots.split_first()?;
     let dtype = |slot: &ArgumentSlot<'_>| {
-        loaded::load(slot.value.py(), slot.class.framework).ok()?.dtype(&slot.value)
+        let py = slot.value.py();
+        attempt(py, loaded::load(py, slot.class.framework))?.dtype(&slot.value)
     };
     let kind = |slot: &ArgumentSlot<'_>| (slot.class.framework.memory_type, dtype(slot));
     let other = others.iter().find(|other| can_be_image(other) && kind(other) != kind(lead))?;

@@ -6,8 +6,8 @@ use arraybridge_runtime::framework::detect;
 use arraybridge_runtime::interpreter::containers::{Container, DEEPEST};
 use arraybridge_runtime::interpreter::error::{Error, Result};
 
-/// Calls `visit` with all that a container and the containers in it hold, and the index of each. A container that is
-/// in itself is not looked into a second time.
+/// Calls `visit` with all that a container and the containers in it hold, and the index of each, but for lists and
+/// tuples of numbers and text alone. A container that is in itself is not looked into a second time.
 ///
 /// # Errors
 ///
@@ -72,6 +72,11 @@ impl LeafWalk {
         if self.above.len() == DEEPEST {
             let text = format!("containers are nested more than {DEEPEST} levels deep");
             return Err(Error::Type(text));
+        }
+        // Nothing is converted in a list of numbers, which may be long.
+        if let Some(count) = container.plain_len() {
+            self.next += count;
+            return Ok(None);
         }
         self.above.push(container.value().as_ptr() as usize);
         let mut changed = false;

@@ -7,12 +7,12 @@ mod lead;
 mod leaves;
 mod names;
 mod rebuild;
-mod versions;
-mod written;
+mod writes;
 
 use std::borrow::Cow;
 
-use pyo3::intern;
+use arraybridge_runtime::intern;
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyEllipsis, PyString, PyTuple};
 use smallvec::SmallVec;
@@ -22,18 +22,20 @@ use super::signature::ArrayUsage;
 use crate::slices::{self, lazy};
 use arraybridge_runtime::convert;
 use arraybridge_runtime::framework::detect::{self, Class, Role};
+use arraybridge_runtime::framework::generated::MemoryType;
 use arraybridge_runtime::framework::loaded;
 use arraybridge_runtime::framework::spec::Framework;
 use arraybridge_runtime::interpreter::containers::Container;
-use arraybridge_runtime::interpreter::error::{Error, Failure, Result};
+use arraybridge_runtime::interpreter::error::{Error, Failure, Result, attempt};
 
 use found::is_parted;
 
 pub use fit::{Destination, FittedArguments, call_placement, fit, host_of_lead};
 pub use found::{FoundObjects, holds_wrapper, wrappers};
 pub use lead::choice;
-pub use names::{in_place, of_argument, of_parameter};
-pub use versions::ArrayVersions;
+pub use names::{of_argument, of_parameter};
+pub use rebuild::with_numbers;
+pub use writes::{UNCOUNTED, WRITTEN, Writes, check_parts, overlapping};
 
 /// The argument that an array is, or is an element of.
 #[derive(Clone)]
@@ -122,6 +124,11 @@ impl UnboundSlot {
         let value = self.value.bind(py).clone();
         ArgumentSlot { key, element, order, value, class, is_part, usage, lazy: None }
     }
+
+    /// Visits the array, for the garbage collector.
+    pub fn visit(&self, visit: &PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {
+        visit.call(&self.value)
+    }
 }
 
 /// The arrays of a call: first the lead, then the others in the order of the signature.
@@ -141,6 +148,12 @@ pub fn find_sent<'py>(
         finder.find_in(DeclaredArgument { key, usage, order: 0 }, value.clone())?;
     }
     Ok(slots)
+}
+
+/// Returns whether a value is a scalar of NumPy's that a function of another framework gets as a number.
+#[inline]
+pub fn is_number(definition: &Definition, value: &Bound<'_, PyAny>) -> bool {
+    definition.options.input.memory_type != MemoryType::Numpy && convert::is_scalar(value)
 }
 
 /// An argument that the declaration is concerned with.
@@ -285,10 +298,16 @@ impl<'py> Finder<'_, 'py> {
             ArrayUsage::Opened => self.definition.options.rewraps() && convert::is_wrapper(&value),
             _ => convert::is_like_array(&value),
         };
-        if !is_added {
-            return Ok(());
+        if is_added {
+            return self.add_array_like(argument, element, value);
         }
-        self.add_array_like(argument, element, value)
+        if argument.usage == ArrayUsage::Converted
+            && is_number(self.definition, &value)
+            && let Some(array) = convert::scalar_as_array(&value)
+        {
+            self.found.scalars.extend(argument.clone().made(element, array));
+        }
+        Ok(())
     }
 
     /// Adds an object of no framework that can be read part by part; false if it is none.
@@ -304,7 +323,7 @@ impl<'py> Finder<'_, 'py> {
             return Ok(false);
         };
         if convert::is_wrapper(value) {
-            self.found.seen.push((value.clone(), stand_in.clone()));
+            self.found.see(value.clone(), stand_in.clone());
             self.found.wrapped.push((argument.key.clone(), value.clone()));
         }
         let slot = argument.clone().made(None, stand_in);
@@ -329,12 +348,13 @@ impl<'py> Finder<'_, 'py> {
             self.found.parted.get_or_insert(value);
             return Ok(());
         }
-        let known = self.found.seen.iter().find(|(object, _)| object.is(&value));
-        let array = match known.map(|(_, array)| array.clone()) {
+        let known = self.found.array_of(&value);
+        let (copy, is_cast) = (self.copy_of(argument), options.input_dtype.is_some());
+        let array = match known {
             Some(array) => array,
-            None => match convert::seen_as_array(&value, options.input, self.copy_of(argument)) {
+            None => match convert::seen_as_array(&value, options.input, copy, is_cast) {
                 Ok(Some(array)) => {
-                    self.found.seen.push((value, array.clone()));
+                    self.found.see(value, array.clone());
                     array
                 }
                 Ok(None) => return Ok(()),
@@ -362,7 +382,7 @@ impl<'py> Finder<'_, 'py> {
     /// The value of `copy` for the array of an object. If the function writes to the array, it may
     /// not be a copy.
     fn copy_of(&self, argument: &DeclaredArgument<'py>) -> Option<bool> {
-        match written::is_declared(self.definition, &argument.key) {
+        match writes::is_declared(self.definition, &argument.key) {
             true => Some(false),
             false => self.definition.options.copy,
         }
@@ -382,14 +402,28 @@ impl<'py> ArgumentSlot<'py> {
 
     /// The slot with the axes of its array in another order. What is read later keeps its own.
     pub fn with_order(&self, order: &[usize]) -> Result<ArgumentSlot<'py>> {
-        let value = slices::permuted(&self.value, order)?;
+        Ok(self.with(slices::permuted(&self.value, order)?))
+    }
+
+    /// The slot with an array that can be cut along some axes.
+    pub fn undivided(&self, axes: impl IntoIterator<Item = usize>) -> Result<ArgumentSlot<'py>> {
+        Ok(self.with(slices::undivided(&self.value, axes)?))
+    }
+
+    /// The slot with another array of the same class.
+    fn with(&self, value: Bound<'py, PyAny>) -> ArgumentSlot<'py> {
         let is_part = self.is_part || !value.is(&self.value);
-        Ok(ArgumentSlot { value, is_part, ..self.clone() })
+        ArgumentSlot { value, is_part, ..self.clone() }
     }
 
     /// The object that parts are read from, if the array was not read yet.
     pub fn lazy(&self) -> Option<&Bound<'py, PyAny>> {
         self.lazy.as_ref()
+    }
+
+    /// The slot with another object that parts are read from.
+    pub fn read_by(&self, lazy: Bound<'py, PyAny>) -> ArgumentSlot<'py> {
+        ArgumentSlot { lazy: Some(lazy), ..self.clone() }
     }
 
     /// The slot with its array in memory.
@@ -441,13 +475,13 @@ impl<'py> ArgumentSlot<'py> {
             Role::Value(_) => return Some("is a variable".into()),
             Role::Refused(why) => return Some(format!("is {why}").into()),
         }
-        let loaded = match loaded::load(self.value.py(), self.class.framework) {
-            Ok(loaded) if loaded.is_recorded(&self.value) == Some(true) => {
-                return Some("requires a gradient".into());
-            }
-            Ok(loaded) => loaded,
-            Err(_) => return Some("is of a framework that cannot be loaded".into()),
+        let py = self.value.py();
+        let Some(loaded) = attempt(py, loaded::load(py, self.class.framework)) else {
+            return Some("is of a framework that cannot be loaded".into());
         };
+        if loaded.is_recorded(&self.value) == Some(true) {
+            return Some("requires a gradient".into());
+        }
         loaded.reason(&self.value).map(|reason| format!("is {}", reason.why).into())
     }
 }

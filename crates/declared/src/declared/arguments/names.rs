@@ -37,7 +37,7 @@ pub fn of_argument(definition: &Definition, key: &ArgumentKey<'_>) -> String {
 /// An error that says which argument it is about, unless it says so already.
 #[cold]
 pub fn in_argument(definition: &Definition, key: &ArgumentKey<'_>, error: Error) -> Error {
-    in_place(definition, &format!("argument {}", of_parameter(definition, key)), error)
+    error.in_place(&definition.name, &format!("argument {}", of_parameter(definition, key)))
 }
 
 /// An error about a container that says which argument that is.
@@ -47,15 +47,4 @@ pub fn of_container(definition: &Definition, key: &ArgumentKey<'_>, error: Error
         Error::Type(text) => Error::Type(format!("{}: {text}", of_argument(definition, key))),
         error => error,
     }
-}
-
-/// An error that says where in a call it happened, unless it says so already.
-#[cold]
-pub fn in_place(definition: &Definition, place: &str, mut error: Error) -> Error {
-    if let Error::Conversion(error) = &mut error
-        && error.place.is_none()
-    {
-        error.place = Some(format!("{}(): {place}", definition.name));
-    }
-    error
 }

@@ -3,10 +3,34 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use super::{ArgumentKey, ArgumentSlots, leaves, names};
+use super::{ArgumentKey, ArgumentSlot, ArgumentSlots, leaves, names};
 use crate::declared::definition::Definition;
+use arraybridge_runtime::convert;
 use arraybridge_runtime::interpreter::containers::Container;
 use arraybridge_runtime::interpreter::error::Result;
+
+/// Replaces scalars of NumPy by Python's numbers.
+///
+/// # Errors
+///
+/// As [`rebuild`].
+#[cold]
+pub fn with_numbers<'py>(
+    definition: &Definition,
+    given: (&Bound<'py, PyTuple>, Option<&Bound<'py, PyDict>>),
+    scalars: &ArgumentSlots<'py>,
+) -> Result<(Bound<'py, PyTuple>, Option<Bound<'py, PyDict>>)> {
+    let number = |slot: &ArgumentSlot<'py>| {
+        let number = slot.value.call_method0("item")?;
+        // Python has no number like those of ml_dtypes.
+        match convert::is_scalar(&number) {
+            true => number.call_method0("__float__"),
+            false => Ok(number),
+        }
+    };
+    let numbers = scalars.iter().map(number).collect::<PyResult<Vec<_>>>()?;
+    rebuild(definition, given, scalars, numbers.into_iter().enumerate().collect())
+}
 
 /// Replaces arrays by converted ones, given with the indices of their slots. The caller's own containers are not
 /// changed.

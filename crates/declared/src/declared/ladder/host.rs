@@ -131,7 +131,7 @@ fn processor(
     };
     for index in (0..loaded.accelerators()).filter(|index| used != Device::Accelerator(*index)) {
         let device = at.call(loaded, [PyInt::new(py, index).as_any()])?;
-        let is_listed = match device.getattr(pyo3::intern!(py, "name")) {
+        let is_listed = match device.getattr(arraybridge_runtime::intern!(py, "name")) {
             Ok(name) => hosts.contains(name)?,
             Err(_) => false,
         };

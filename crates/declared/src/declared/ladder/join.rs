@@ -4,9 +4,9 @@
 //! reduction, a histogram or a count would have the same length for every part. Only such arrays are
 //! concatenated on their own. Everything else is joined as the declaration says.
 
+use arraybridge_runtime::intern;
 use pyo3::PyTraverseError;
 use pyo3::gc::PyVisit;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::pyclass::CompareOp;
 use pyo3::types::{PyList, PyString, PyTuple};

@@ -18,7 +18,7 @@ use std::time::Duration;
 use pyo3::prelude::*;
 use pyo3::types::PyIterator;
 
-use super::arguments::{self, ArgumentSlots};
+use super::arguments::{self, ArgumentSlots, Writes};
 use super::call::{AttemptOptions, Call, FailedAttempt};
 use super::definition::Definition;
 use super::options::Options;
@@ -27,10 +27,11 @@ use super::scope::call_device;
 use arraybridge_runtime::convert::record::Record;
 use arraybridge_runtime::convert::trace;
 use arraybridge_runtime::framework::cleanup;
+use arraybridge_runtime::framework::detect;
 use arraybridge_runtime::framework::device::Device;
 use arraybridge_runtime::framework::oom;
 use arraybridge_runtime::framework::spec::{Framework, Memory};
-use arraybridge_runtime::interpreter::error::{Result, add_note, first_line, warn};
+use arraybridge_runtime::interpreter::error::{Result, add_note, attempt, first_line, warn};
 use arraybridge_runtime::interpreter::interrupt::is_interrupt;
 use arraybridge_runtime::interpreter::park;
 
@@ -87,6 +88,18 @@ impl RungFailure {
             RungFailure::Skipped(why) => format!("skipped: {why}"),
             RungFailure::Failed(failed) => first_line(py, &failed.error),
             RungFailure::Refused(error) => first_line(py, error),
+        }
+    }
+
+    /// The text, unless memory ran out again.
+    fn other_reason(&self, py: Python<'_>) -> Option<String> {
+        match self {
+            RungFailure::Failed(FailedAttempt { error, .. })
+                if oom::framework_of(py, error, None).is_some() =>
+            {
+                None
+            }
+            _ => Some(self.text(py)),
         }
     }
 }
@@ -163,7 +176,7 @@ impl<'py> Call<'_, 'py> {
                 }
                 Ok(result)
             }
-            Err(failed) => retry_call(self, slots, failed, scope),
+            Err(failed) => Ok(retry_call(self, slots, failed, scope)?.0),
         }
     }
 }
@@ -177,28 +190,35 @@ impl<'py> Call<'_, 'py> {
 pub fn retry_call<'py>(
     call: &Call<'_, 'py>,
     slots: &ArgumentSlots<'py>,
-    failed: FailedAttempt,
+    mut failed: FailedAttempt,
     scope: ResultScope,
-) -> PyResult<Bound<'py, PyAny>> {
-    let ladder = Ladder::new(call, slots, failed)?;
+) -> PyResult<(Bound<'py, PyAny>, Writes)> {
+    let writes = failed.writes.take();
     let attempt = |ladder: &Ladder, rung| match rung {
         Rung::Clear | Rung::ClearAgain => {
             ladder.clear_caches(call.py);
-            Ok(call.attempt(slots, &AttemptOptions::default())?.0)
+            Ok(call.attempt(slots, &AttemptOptions::default())?)
         }
         Rung::Split => {
             ladder.clear_caches(call.py);
-            split::split(ladder.accelerator(), call, slots, scope)
+            let joined = split::split(ladder.accelerator(), call, slots, scope)?;
+            Ok((joined, Writes::of(call.definition.options.input)))
         }
         Rung::Host => {
             let on_host = ladder.host_attempt(call).map_err(RungFailure::Skipped)?;
             ladder.clear_caches(call.py);
-            let result = call.attempt(slots, &on_host)?.0;
+            let result = call.attempt(slots, &on_host)?;
             call.fell_back.set(true);
             Ok(result)
         }
     };
-    ladder.climb(call, attempt).map(|(result, _)| result)
+    let climbed = Ladder::new(call, slots, failed).and_then(|ladder| ladder.climb(call, attempt));
+    let made = climbed.map(|(made, _)| made);
+    made.inspect_err(|error| {
+        if let Some(writes) = &writes {
+            writes.write_back_after(call.py, call.definition, error);
+        }
+    })
 }
 
 /// Makes a call part by part at once, if an earlier one like it with as long a lead had to be split. `None` if the
@@ -221,7 +241,7 @@ pub fn split_call<'py>(
         return None;
     }
     let _guard = ClimbGuard::acquire(call.definition)?;
-    let device = call_device(slots, options).ok().flatten();
+    let device = attempt(py, call_device(slots, options)).flatten();
     let start = trace::start();
     let made = split::split(index_of(device), call, slots, scope);
     if let Some(start) = start {
@@ -242,8 +262,8 @@ pub fn split_call<'py>(
         Ok(result) => Some(Ok(result)),
         Err(RungFailure::Skipped(_)) => None,
         Err(RungFailure::Refused(error)) => Some(Err(error)),
-        Err(RungFailure::Failed(FailedAttempt { error, written })) => {
-            if !written && !is_interrupt(py, &error) {
+        Err(RungFailure::Failed(FailedAttempt { error, obstacle, .. })) => {
+            if obstacle.is_none() && !is_interrupt(py, &error) {
                 return release::clear_frames(py, &error).err().map(Err);
             }
             let note = format!("arraybridge made the call in parts: {SHORT_BEFORE}");
@@ -270,9 +290,26 @@ fn left_alone(call: &Call<'_, '_>, slots: &ArgumentSlots<'_>) -> Option<String> 
 }
 
 fn has_iterator(call: &Call<'_, '_>) -> bool {
-    let is_iterator = |value: Bound<'_, PyAny>| value.cast::<PyIterator>().is_ok();
+    // An array may have `__next__` too, and is there again.
+    let is_iterator = |value: Bound<'_, PyAny>| {
+        value.cast::<PyIterator>().is_ok() && detect::class_of(&value).is_none()
+    };
     let mut kwargs = call.kwargs.iter().flatten();
     call.args.iter().any(is_iterator) || kwargs.any(|(_, value)| is_iterator(value))
+}
+
+/// Adds the way out to an error about a dtype that the framework has and an operation of it lacks.
+#[cold]
+pub fn note_gap(py: Python<'_>, definition: &Definition, error: &PyErr) {
+    let options = &definition.options;
+    if options.input_dtype.is_none() && oom::lacks_dtype(py, error, options.execution) {
+        let title = options.execution.title;
+        let note = format!(
+            "arraybridge: {title} has this operation for other dtypes; declare input_dtype=\"float32\" to get the \
+             arrays in that one, or cast them in the function"
+        );
+        let _ = add_note(py, error, &note);
+    }
 }
 
 /// The index of an accelerator.
@@ -315,6 +352,8 @@ pub struct Ladder {
     /// The device of the call, if there was a choice.
     device: Option<Device>,
     rungs: VecDeque<Rung>,
+    /// Why the parts of a call that is declared to be split gave no result, if memory was enough for them.
+    unsplit: Option<String>,
 }
 
 impl Ladder {
@@ -329,24 +368,19 @@ impl Ladder {
         failed: FailedAttempt,
     ) -> PyResult<Ladder> {
         let (py, options) = (call.py, &call.definition.options);
-        let FailedAttempt { error, written } = failed;
-        if !options.retries() {
-            return Err(error);
-        }
-        let Some(framework) = oom::framework_of(py, &error, Some(options.execution)) else {
+        let FailedAttempt { error, obstacle, .. } = failed;
+        let of = || oom::framework_of(py, &error, Some(options.execution));
+        let Some(framework) = options.retries().then(of).flatten() else {
+            note_gap(py, call.definition, &error);
             return Err(error);
         };
-        if written {
-            let text = "arraybridge did not try again: the function had written to an argument";
-            let _ = add_note(py, &error, text);
-            return Err(error);
-        }
-        if let Some(why) = left_alone(call, slots) {
+        let obstacle = obstacle.map(str::to_owned);
+        if let Some(why) = obstacle.or_else(|| left_alone(call, slots)) {
             let _ = add_note(py, &error, &format!("arraybridge did not try again: {why}"));
             return Err(error);
         }
-        let device = call_device(slots, options).ok().flatten();
-        Ok(Ladder { error, framework, device, rungs: expanded(options).into() })
+        let device = attempt(py, call_device(slots, options)).flatten();
+        Ok(Ladder { error, framework, device, rungs: expanded(options).into(), unsplit: None })
     }
 
     /// Makes attempts on the rungs that are left until one succeeds. Returns its result, and the ladder
@@ -381,7 +415,12 @@ impl Ladder {
                     self.report_success(call, rung)?;
                     return Ok((result, self));
                 }
-                Err(failure) => self.note_failure(py, rung, failure)?,
+                Err(failure) => {
+                    if rung == Rung::Split && call.definition.options.split_axis.is_some() {
+                        self.unsplit = failure.other_reason(py);
+                    }
+                    self.note_failure(py, rung, failure)?;
+                }
             }
         }
         guard.has_failed = true;
@@ -394,8 +433,8 @@ impl Ladder {
     ///
     /// The error of the first attempt, if the function has written to an argument.
     pub fn resume(self, py: Python<'_>, failed: FailedAttempt) -> PyResult<Ladder> {
-        if failed.written {
-            self.note_write(py)?;
+        if let Some(why) = failed.obstacle {
+            self.note_end(py, why)?;
             return Err(self.error);
         }
         Ok(self)
@@ -426,11 +465,13 @@ impl Ladder {
 
     fn warn_of_host(&self, call: &Call<'_, '_>) -> PyResult<()> {
         let py = call.py;
+        let unsplit = self.unsplit.as_ref().map(|why| format!("; split: {why}"));
         let text = format!(
-            "{} ran out of {} memory and was called again on the host ({})",
+            "{} ran out of {} memory and was called again on the host ({}{})",
             call.definition.name,
             self.framework.title,
-            first_line(py, &self.error)
+            first_line(py, &self.error),
+            unsplit.unwrap_or_default()
         );
         warn(py, "OomFallbackWarning", text).inspect_err(|raised| {
             raised.set_cause(py, Some(self.error.clone_ref(py)));
@@ -457,15 +498,15 @@ impl Ladder {
             // A second clear helps only if memory ran out again.
             self.rungs.retain(|rung| *rung != Rung::ClearAgain);
         }
-        if failed.written {
+        if let Some(why) = failed.obstacle {
             self.rungs.clear();
-            self.note_write(py)?;
+            self.note_end(py, why)?;
         }
         Ok(())
     }
 
-    fn note_write(&self, py: Python<'_>) -> PyResult<()> {
-        add_note(py, &self.error, "arraybridge stopped: the function had written to an argument")
+    fn note_end(&self, py: Python<'_>, why: &str) -> PyResult<()> {
+        add_note(py, &self.error, &format!("arraybridge stopped: {why}"))
     }
 }
 

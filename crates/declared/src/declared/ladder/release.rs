@@ -1,7 +1,7 @@
 //! Releases the memory that a failed attempt keeps alive.
 
+use arraybridge_runtime::intern;
 use arraybridge_runtime::interpreter::package::Part;
-use pyo3::intern;
 use pyo3::prelude::*;
 
 use arraybridge_runtime::interpreter::interrupt::is_interrupt;

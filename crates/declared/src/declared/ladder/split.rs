@@ -8,7 +8,7 @@ use super::gathered::Gathered;
 use super::join::undeclared;
 use super::room::CallRoom;
 use super::{RungFailure, release};
-use crate::declared::arguments::{ArgumentSlot, ArgumentSlots, ArrayVersions};
+use crate::declared::arguments::{ArgumentSlot, ArgumentSlots, Writes};
 use crate::declared::call::{AttemptOptions, Call, FailedAttempt};
 use crate::declared::result::{self, ResultScope};
 use crate::slices;
@@ -62,20 +62,19 @@ pub(super) fn split<'py>(
     let how = call.definition.options.join.as_ref();
     let policy = (scope == ResultScope::Call).then(|| result::joined_policy(call, scope));
     let (results, lengths) = (Gathered::new(how, axis, extent, policy), Vec::new());
-    let versions = ArrayVersions::default();
-    let mut parts = SplitCall { accelerator, call, slots, axis, results, lengths, versions };
+    let writes = Writes::of(call.definition.options.input);
+    let mut parts = SplitCall { accelerator, call, slots, axis, results, lengths, writes };
     let compared = lead.compared(call, slots);
     let longest = match compared.as_ref().and_then(CallRoom::part) {
         Some(part) => part.min(half(extent)),
         None => lead.first_part(),
     };
     let called = parts.cut(extent, longest);
-    let SplitCall { results, lengths, versions, .. } = parts;
+    let SplitCall { results, lengths, writes, .. } = parts;
     let failure = |failed: FailedAttempt| {
         // The calls that succeeded may have written to their parts.
-        let written =
-            failed.written || versions.any_changed(call.py, call.definition.options.input);
-        RungFailure::Failed(FailedAttempt { written, ..failed })
+        let obstacle = failed.obstacle.or_else(|| writes.obstacle(call.py));
+        RungFailure::Failed(FailedAttempt { obstacle, ..failed })
     };
     let longest = called.map_err(failure)?;
     if how.is_none() {
@@ -119,7 +118,7 @@ impl CutLead {
             if index == 0 || call.is_sliced(slot) {
                 *shape.get_mut(self.axis)? = 0;
             }
-            let loaded = loaded::load(py, slot.class.framework).ok()?;
+            let loaded = attempt(py, loaded::load(py, slot.class.framework))?;
             let dtype = attempt(py, loaded.stated_dtype(&slot.value))?;
             arrays.push((PyTuple::new(py, shape).ok()?, slot.value.get_type(), dtype));
             places.push(attempt(py, slot.place(py))?);
@@ -163,7 +162,7 @@ struct SplitCall<'a, 'b, 'py> {
     axis: usize,
     results: Gathered<'b, 'py>,
     lengths: Vec<usize>,
-    versions: ArrayVersions,
+    writes: Writes,
 }
 
 impl<'py> SplitCall<'_, '_, 'py> {
@@ -177,7 +176,7 @@ impl<'py> SplitCall<'_, '_, 'py> {
             match self.attempt(start, stop) {
                 Err(failed)
                     if stop - start > 1
-                        && !failed.written
+                        && failed.obstacle.is_none()
                         && oom::framework_of(self.call.py, &failed.error, None).is_some() =>
                 {
                     release::clear_frames(self.call.py, &failed.error)?;
@@ -215,8 +214,8 @@ impl<'py> SplitCall<'_, '_, 'py> {
         let lead = slices::region(&self.slots[0].value, &range)?;
         let part = |slot: &ArgumentSlot<'py>| slices::region(&slot.value, &range);
         let slots = self.call.with_parts(self.slots, lead, &part)?;
-        let (result, versions) = self.call.attempt(&slots, &AttemptOptions::default())?;
-        self.versions.extend(versions);
+        let (result, writes) = self.call.attempt(&slots, &AttemptOptions::default())?;
+        self.writes.extend(writes);
         Ok(result)
     }
 }

@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 use crate::declared::ladder::{self, Join};
 use crate::policy::StackPolicy;
 use crate::slices::{self, Grid, Mosaic, Sink, Span, index_of};
+use arraybridge_runtime::convert;
 use arraybridge_runtime::framework::detect;
 use arraybridge_runtime::framework::shape;
 use arraybridge_runtime::interpreter::error::{Error, Result};
@@ -71,6 +72,8 @@ impl<'a, 'py> Assembly<'a, 'py> {
                 if mosaic.place(&result, tile, false)? {
                     return Ok(());
                 }
+                // A mask or a unit that the tiles before do not have has an error of its own.
+                convert::open_host(&result)?;
                 Err(unlike())
             }
             Assembling::Kept(results) => {
@@ -83,7 +86,7 @@ impl<'a, 'py> Assembly<'a, 'py> {
                 let mut whole = shape::of(&result).unwrap_or_default();
                 let extents = tile.iter().zip(self.grid.extents());
                 extents.for_each(|(span, extent)| whole[span.axis] = extent);
-                let index = index_of(result.py(), whole.len(), tile, |span| span.kept.clone());
+                let index = index_of(result.py(), whole.len(), tile, |span| span.kept.clone())?;
                 sink.write(&trimmed(&result, tile)?, &whole, index)
             }
             Assembling::Nothing | Assembling::Empty => Err(unlike()),

@@ -27,7 +27,7 @@ use arraybridge_runtime::framework::detect::{self, Role};
 use arraybridge_runtime::framework::device::Device;
 use arraybridge_runtime::framework::loaded;
 use arraybridge_runtime::framework::shape;
-use arraybridge_runtime::interpreter::error::{Error, Result, add_note};
+use arraybridge_runtime::interpreter::error::{Error, Result, add_note, attempt};
 use arraybridge_runtime::interpreter::progress::Progress;
 use assembly::Assembly;
 pub use option::Tiles;
@@ -79,10 +79,11 @@ impl<'py> Call<'_, 'py> {
             _ => Cow::Borrowed(&tiles.tiling),
         };
         let grids = self.grids(slots, &tiling)?;
+        let slots = &self.banded(slots, &grids)?;
         let lead = &grids[0];
         let how = self.definition.options.join.as_ref();
         let mut assembly = Assembly::new(how, lead, policy, sink);
-        let about_result = |error| arguments::in_place(self.definition, "the result", error);
+        let about_result = |error: Error| error.in_place(&self.definition.name, "the result");
         let progress = Progress::start(self.py, &self.definition.name, lead.count(), "tile")?;
         let bytes = BytesDone::of(&slots[0], lead)?;
         let named = |index, error| {
@@ -126,7 +127,7 @@ impl<'py> Call<'_, 'py> {
     ///
     /// [`Error::Value`] with the argument.
     fn check_writes(&self, slots: &ArgumentSlots<'py>, tiles: &Tiles) -> Result<()> {
-        let writes = &self.definition.options.writes;
+        let writes = self.definition.options.writes_to();
         let is_written = |slot: &ArgumentSlot<'py>| slot.is_passed_for(self.definition, writes);
         let mut cut = self.cut_slots(slots).filter(|(_, slot)| is_written(slot));
         match cut.next().filter(|_| tiles.copies()) {
@@ -145,8 +146,9 @@ impl<'py> Call<'_, 'py> {
     fn is_on_host(&self, slots: &ArgumentSlots<'py>) -> bool {
         let options = &self.definition.options;
         let is_host = |device: Option<Device>| !matches!(device, Some(Device::Accelerator(_)));
-        let call = scope::call_device(slots, options);
-        call.is_ok_and(is_host) && slots.iter().all(|slot| !scope::is_on_accelerator(self.py, slot))
+        let call = attempt(self.py, scope::call_device(slots, options));
+        call.is_some_and(is_host)
+            && slots.iter().all(|slot| !scope::is_on_accelerator(self.py, slot))
     }
 
     /// Returns whether a trace, another transformation or a gradient tape may watch what this
@@ -204,6 +206,24 @@ impl<'py> Call<'_, 'py> {
         Ok(grids)
     }
 
+    /// The arrays of the call as they can be cut. Those that are read keep what their tiles share.
+    fn banded(&self, slots: &ArgumentSlots<'py>, grids: &[Grid]) -> Result<ArgumentSlots<'py>> {
+        let mut banded = slots.clone();
+        for ((at, slot), grid) in self.cut_slots(slots).zip(grids) {
+            banded[at] = match slot.lazy() {
+                Some(lazy) => slot.read_by(lazy::banded(lazy, grid.cuts())?),
+                None => {
+                    let extents = grid.extents();
+                    let spans = grid.tile(0);
+                    let cut =
+                        spans.iter().zip(extents).filter(|(span, extent)| span.len() != *extent);
+                    slot.undivided(cut.map(|(span, _)| span.axis))?
+                }
+            };
+        }
+        Ok(banded)
+    }
+
     /// The arrays of the call with one tile of those that are cut.
     fn cut(
         &self,
@@ -229,7 +249,7 @@ fn tile_of<'py>(slot: &ArgumentSlot<'py>, tile: &Tile, tiles: &Tiles) -> Result<
     let axes = shape::ndim(array).unwrap_or(0);
     let part = match slot.lazy() {
         Some(lazy) => {
-            let index = PyTuple::new(py, index_of(py, axes, tile, |span| span.read.clone()))?;
+            let index = PyTuple::new(py, index_of(py, axes, tile, |span| span.read.clone())?)?;
             lazy::read(lazy, index.as_any())?
         }
         None => {

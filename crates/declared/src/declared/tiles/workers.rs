@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use pyo3::intern;
+use arraybridge_runtime::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
@@ -12,14 +12,16 @@ use crate::declared::call::Call;
 use crate::declared::result::ResultScope;
 use crate::policy::Policy;
 use arraybridge_runtime::interpreter::error::Result;
+use arraybridge_runtime::interpreter::package::Part;
+use arraybridge_runtime::interpreter::panic::memory_errors;
 use arraybridge_runtime::interpreter::park;
 
 /// How many tiles in memory are submitted for each worker: one to work on and one to go on with. Tiles that are read are
 /// as many as the workers.
 pub(super) const AHEAD: usize = 2;
 
-/// Calls the function for tiles, in threads of the current context, and gives the results, or what was raised, to
-/// `take` in order. No thread uses the arrays after this has returned.
+/// Calls the function for tiles, in threads of the current context and modes, and gives the results, or what was
+/// raised, to `take` in order. No thread uses the arrays after this has returned.
 pub(super) fn run<'py>(
     call: &Call<'_, 'py>,
     (workers, ahead): (usize, usize),
@@ -30,13 +32,15 @@ pub(super) fn run<'py>(
     let pool = py.import("concurrent.futures")?.getattr("ThreadPoolExecutor")?;
     let pool = pool.call1((workers,))?;
     let copy_context = py.import("contextvars")?.getattr("copy_context")?;
+    let in_modes = Part::Modes.get(py)?.getattr("Modes")?.call0()?.getattr(intern!(py, "run"))?;
     let mut pending = VecDeque::new();
     let mut work = || -> PyResult<()> {
         for index in 0.. {
             for tile in tiles.take(ahead * workers - pending.len()) {
                 let task = Task::new(call, tile?);
                 let run = copy_context.call0()?.getattr(intern!(py, "run"))?;
-                pending.push_back(pool.call_method1(intern!(py, "submit"), (run, task))?);
+                pending
+                    .push_back(pool.call_method1(intern!(py, "submit"), (run, &in_modes, task))?);
             }
             let Some(future) = pending.pop_front() else { break };
             let result = future.call_method0(intern!(py, "result"));
@@ -78,6 +82,7 @@ impl Task {
 
 #[pymethods]
 impl Task {
+    #[memory_errors]
     fn __call__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         park::rather_than_end(py);
         let kwargs = self.kwargs.as_ref().map(|kwargs| kwargs.bind(py));

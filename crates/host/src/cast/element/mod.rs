@@ -5,7 +5,9 @@ mod float;
 mod scale;
 
 pub(super) use self::clamp::Clamp;
-pub(super) use self::float::{Complex, Decode, Encode, EncodeF32, NonZero, Odd, Parts};
+pub(super) use self::float::{Complex, Decode, EncodeF32, NonZero, Odd, Parts};
+#[cfg(test)]
+pub(super) use self::float::{Encode, ToOdd};
 pub(super) use self::scale::{Stretch, Unit};
 
 /// A `bool` in memory: any byte but zero is true.

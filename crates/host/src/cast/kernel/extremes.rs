@@ -2,30 +2,14 @@
 
 use super::Extremes;
 use crate::dtype::DType;
-#[cfg(target_arch = "x86_64")]
-use crate::processor::has_avx2;
 
-/// # Safety
-///
-/// The conditions of [`Extremes`].
-unsafe fn extremes<F: Float>(src: *const u8, len: usize) -> (f64, f64) {
-    #[cfg(target_arch = "x86_64")]
-    if has_avx2() {
-        // SAFETY: the processor has the features, and the source holds the elements.
-        return unsafe { extremes_avx2::<F>(src, len) };
+with_avx2! {
+    /// # Safety
+    ///
+    /// The conditions of [`Extremes`].
+    unsafe fn extremes<F: Float>(src: *const u8, len: usize) -> (f64, f64) {
+        extremes_generic::<F>, or extremes_generic::<F>
     }
-    // SAFETY: the source holds the elements.
-    unsafe { extremes_generic::<F>(src, len) }
-}
-
-/// # Safety
-///
-/// The conditions of [`Extremes`], on a processor with these features.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
-unsafe fn extremes_avx2<F: Float>(src: *const u8, len: usize) -> (f64, f64) {
-    // SAFETY: the source holds the elements.
-    unsafe { extremes_generic::<F>(src, len) }
 }
 
 /// The extremes that are found side by side. One search would wait for each comparison before the next, and LLVM

@@ -5,42 +5,18 @@ use std::mem::MaybeUninit;
 use super::super::element::{Convert, Params};
 use super::Losses;
 use crate::cache::{LINE, finish_stream, prefetch, stream};
-#[cfg(target_arch = "x86_64")]
-use crate::processor::has_avx2;
 
-/// Converts every element.
-///
-/// # Safety
-///
-/// The conditions of [`Kernel`](super::Kernel).
-pub(super) unsafe fn map<C: Convert>(
-    dst: *mut u8,
-    src: *const u8,
-    len: usize,
-    params: &Params,
-) -> Losses {
-    #[cfg(target_arch = "x86_64")]
-    if has_avx2() {
-        // SAFETY: the processor has the features; source and target hold the elements and do not overlap.
-        return unsafe { map_avx2::<C>(dst, src, len, params) };
+with_avx2! {
+    /// Converts every element.
+    ///
+    /// # Safety
+    ///
+    /// The conditions of [`Kernel`](super::Kernel).
+    pub(super) unsafe fn map<C: Convert>(
+        dst: *mut u8, src: *const u8, len: usize, params: &Params
+    ) -> Losses {
+        map_generic::<C, true>, or map_generic::<C, { cfg!(target_arch = "aarch64") }>
     }
-    // SAFETY: source and target hold the elements and do not overlap.
-    unsafe { map_generic::<C, { cfg!(target_arch = "aarch64") }>(dst, src, len, params) }
-}
-
-/// # Safety
-///
-/// The conditions of [`Kernel`](super::Kernel), on a processor with these features.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
-unsafe fn map_avx2<C: Convert>(
-    dst: *mut u8,
-    src: *const u8,
-    len: usize,
-    params: &Params,
-) -> Losses {
-    // SAFETY: source and target hold the elements and do not overlap.
-    unsafe { map_generic::<C, true>(dst, src, len, params) }
 }
 
 /// `FUSED` says that the processor has instructions for fused multiplications.

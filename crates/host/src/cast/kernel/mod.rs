@@ -1,5 +1,29 @@
 //! The loops over contiguous arrays, by element type.
 
+/// A function that calls one of two: the first is compiled for AVX2, and called if the processor has it. Both have its
+/// parameters and its conditions.
+macro_rules! with_avx2 {
+    ($(#[$about:meta])* $visible:vis unsafe fn $name:ident<$type:ident: $trait:ident>(
+        $($argument:ident: $of:ty),*
+    ) -> $result:ty { $avx2:expr, or $generic:expr }) => {
+        $(#[$about])*
+        $visible unsafe fn $name<$type: $trait>($($argument: $of),*) -> $result {
+            #[cfg(target_arch = "x86_64")]
+            if crate::processor::has_avx2() {
+                #[target_feature(enable = "avx2,fma")]
+                unsafe fn with_avx2<$type: $trait>($($argument: $of),*) -> $result {
+                    // SAFETY: as the caller promises.
+                    unsafe { $avx2($($argument),*) }
+                }
+                // SAFETY: as the caller promises, on a processor with these features.
+                return unsafe { with_avx2::<$type>($($argument),*) };
+            }
+            // SAFETY: as the caller promises.
+            unsafe { $generic($($argument),*) }
+        }
+    };
+}
+
 mod extremes;
 mod loops;
 mod rounded;
@@ -117,7 +141,7 @@ pub(super) fn stretch(src: DType, dst: DType) -> Option<Kernel> {
     }
 }
 
-/// A number to `f64`, rounded to odd.
+/// A number to `f32`, rounded to odd.
 pub(super) fn odd(src: DType) -> Option<Kernel> {
     for_native!(src, S => map::<Odd<S>>)
 }
@@ -127,12 +151,13 @@ pub(super) fn decode(src: DType) -> Option<Kernel> {
     for_small!(src, F => map::<Decode<F>>)
 }
 
-/// An `f64` that was rounded to odd, to a 16 or 8-bit float.
+/// An `f64` to a 16 or 8-bit float.
+#[cfg(test)]
 pub(super) fn encode(dst: DType) -> Option<Kernel> {
     for_small!(dst, F => map::<Encode<F>>)
 }
 
-/// An `f32` to a 16 or 8-bit float.
+/// An `f32`, which may have been rounded to odd, to a 16 or 8-bit float.
 pub(super) fn encode_f32(dst: DType) -> Option<Kernel> {
     for_small!(dst, F => map::<EncodeF32<F>>)
 }

@@ -1,30 +1,14 @@
 //! The search for integers that a type of floats does not have.
 
 use super::loops::CHUNK;
-#[cfg(target_arch = "x86_64")]
-use crate::processor::has_avx2;
 
-/// # Safety
-///
-/// The conditions of [`Rounded`](super::Rounded).
-pub(super) unsafe fn rounded<I: Integer>(src: *const u8, len: usize, bits: u32) -> u64 {
-    #[cfg(target_arch = "x86_64")]
-    if has_avx2() {
-        // SAFETY: the processor has the features, and the source holds the elements.
-        return unsafe { rounded_avx2::<I>(src, len, bits) };
+with_avx2! {
+    /// # Safety
+    ///
+    /// The conditions of [`Rounded`](super::Rounded).
+    pub(super) unsafe fn rounded<I: Integer>(src: *const u8, len: usize, bits: u32) -> u64 {
+        rounded_generic::<I>, or rounded_generic::<I>
     }
-    // SAFETY: the source holds the elements.
-    unsafe { rounded_generic::<I>(src, len, bits) }
-}
-
-/// # Safety
-///
-/// The conditions of [`Rounded`](super::Rounded), on a processor with these features.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
-unsafe fn rounded_avx2<I: Integer>(src: *const u8, len: usize, bits: u32) -> u64 {
-    // SAFETY: the source holds the elements.
-    unsafe { rounded_generic::<I>(src, len, bits) }
 }
 
 /// # Safety

@@ -75,7 +75,7 @@ impl Format {
 
     /// The code of the nearest value, ties to even. Numbers that round to more than the largest finite one
     /// become infinity, or NaN if the format has no infinity.
-    #[inline(always)]
+    #[cfg(test)]
     fn encode(self, x: f64) -> u32 {
         let bits = x.to_bits();
         let sign = (bits >> 63) as u32 * self.sign();
@@ -147,6 +147,7 @@ pub(super) trait SmallFloat {
     /// The exact value.
     fn decode(bits: Self::Bits) -> f32;
     /// The code of the nearest value, ties to even.
+    #[cfg(test)]
     fn encode(x: f64) -> Self::Bits;
     /// The same of an `f32`, and whether a finite number became infinite or NaN.
     fn encode_f32(x: f32) -> (Self::Bits, bool);
@@ -184,7 +185,7 @@ macro_rules! eights {
                 VALUES[usize::from(bits)]
             }
 
-            #[inline(always)]
+            #[cfg(test)]
             fn encode(x: f64) -> u8 {
                 Self::FORMAT.encode(x) as u8
             }
@@ -225,7 +226,7 @@ impl SmallFloat for E8m0fnu {
 
     /// Zero and negative numbers become NaN. Ties are rounded up, as in ml_dtypes, since the significand of the
     /// smaller power, 1, is odd.
-    #[inline(always)]
+    #[cfg(test)]
     fn encode(x: f64) -> u8 {
         if x.is_nan() || x <= 0.0 {
             return 255;
@@ -263,7 +264,7 @@ macro_rules! sixteens {
                 $decode(bits)
             }
 
-            #[inline(always)]
+            #[cfg(test)]
             fn encode(x: f64) -> u16 {
                 const FORMAT: Format = Format {
                     exponent: $exponent,

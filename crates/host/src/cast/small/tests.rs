@@ -1,5 +1,6 @@
 //! Every format against a search for the nearest value, and against the half crate.
 
+use super::super::element::ToOdd;
 use super::*;
 
 /// The code of the nearest value, found by a search through all values. Ties go to the even code, and the tie
@@ -165,34 +166,64 @@ fn bfloat16_rounds_as_in_the_half_crate() {
     }
 }
 
-/// Every upper half of an `f32`, with lower halves around the ties.
-fn check_f32<F: SmallFloat>()
+/// Every upper half of an `f32`, with lower halves around the ties, its neighbours in `f64`, and what is beyond `f32`.
+fn check_wide<F: SmallFloat>()
 where
     F::Bits: PartialEq + std::fmt::Debug,
 {
     for high in 0..=u16::MAX {
         for low in [0, 1, 0x7fff, 0x8000, 0x8001, 0xffff_u32] {
-            let x = f32::from_bits(u32::from(high) << 16 | low);
-            let code = F::encode(f64::from(x));
-            let is_lost = x.is_finite() && !F::decode(code).is_finite();
-            let (found, said) = F::encode_f32(x);
-            let both_nan = x.is_nan() && F::decode(found).is_nan();
-            assert!(both_nan || found == code, "{x:e}: {found:?}, not {code:?}");
-            assert_eq!(said, is_lost, "{x:e}");
+            let narrow = f32::from_bits(u32::from(high) << 16 | low);
+            let wide = f64::from(narrow);
+            let (tiny, huge) = (wide * 2_f64.powi(-140), wide * 2_f64.powi(140));
+            for x in [wide, wide.next_down(), wide.next_up(), tiny, huge] {
+                let code = F::encode(x);
+                let is_lost = x.is_finite() && !F::decode(code).is_finite();
+                let odd = x.to_odd();
+                let (quick, certain) = x.quick_odd();
+                assert!(certain == 0 || quick.to_bits() == odd.to_bits(), "{x:e}");
+                assert!(certain == 1 || x.is_nan() || x.abs() < f32::MIN_POSITIVE.into());
+                assert!(x != wide || odd.to_bits() == narrow.to_bits() || x.is_nan());
+                let (found, said) = F::encode_f32(odd);
+                let both_nan = x.is_nan() && F::decode(found).is_nan();
+                assert!(both_nan || found == code, "{x:e}: {found:?}, not {code:?}");
+                assert_eq!(said, is_lost, "{x:e}");
+            }
         }
     }
 }
 
 #[test]
-fn a_float32_is_encoded_as_the_float64_of_its_value() {
-    check_f32::<Float16>();
-    check_f32::<Bfloat16>();
-    check_f32::<E3m4>();
-    check_f32::<E4m3>();
-    check_f32::<E4m3b11fnuz>();
-    check_f32::<E4m3fn>();
-    check_f32::<E4m3fnuz>();
-    check_f32::<E5m2>();
-    check_f32::<E5m2fnuz>();
-    check_f32::<E8m0fnu>();
+fn integers_are_rounded_to_odd() {
+    for shift in 0..64 {
+        for near in [0_u64, 1, 2, 3, 1 << 38, (1 << 39) - 1, 1 << 39, (1 << 40) + 1, u64::MAX >> 1]
+        {
+            let x = (1_u64 << shift).wrapping_add(near >> (63 - shift));
+            let bits = u64::BITS - x.leading_zeros();
+            let cut = bits.saturating_sub(f32::MANTISSA_DIGITS);
+            let kept = x >> cut | u64::from(x & ((1 << cut) - 1) != 0);
+            let expected = kept as f32 * 2_f32.powi(cut as i32);
+            assert_eq!(x.to_odd(), expected, "{x}");
+            assert_eq!((x as u32).to_odd(), u64::from(x as u32).to_odd());
+            assert_eq!(
+                (x as i64).to_odd(),
+                x.cast_signed().unsigned_abs().to_odd() * (x as i64).signum() as f32
+            );
+            assert_eq!((x as i32).to_odd(), i64::from(x as i32).to_odd());
+        }
+    }
+}
+
+#[test]
+fn numbers_are_encoded_through_float32_as_from_float64() {
+    check_wide::<Float16>();
+    check_wide::<Bfloat16>();
+    check_wide::<E3m4>();
+    check_wide::<E4m3>();
+    check_wide::<E4m3b11fnuz>();
+    check_wide::<E4m3fn>();
+    check_wide::<E4m3fnuz>();
+    check_wide::<E5m2>();
+    check_wide::<E5m2fnuz>();
+    check_wide::<E8m0fnu>();
 }

@@ -94,6 +94,38 @@ fn every_pair_is_exact_on_special_values() {
     }
 }
 
+/// Casts of a tile in each order of its axes, to a place in a larger array and to one in C order.
+#[test]
+fn a_place_between_others_gets_the_same_elements() {
+    let (shape, floats) = ([3, 70, 40], (0..3 * 70 * 40).map(|i| i as f32 / 40.0));
+    let floats: Vec<f32> = floats.collect();
+    for (strides, dst) in [
+        ([11200, 160, 4], DType::Uint8),
+        ([4, 12, 840], DType::Float64),
+        ([11200, 4, 280], DType::Bfloat16),
+    ] {
+        let (data, dtype) = (floats.as_ptr().cast(), DType::Float32);
+        let src = StridedArray { data, shape: &shape, strides: &strides, dtype, swapped: false };
+        let cast = Cast { dtype: dst, scaling: Scaling::Stretch, threads: Threads::ONE };
+        let (size, steps) = (dst.size(), [80 * 50, 50, 1]);
+        let (mut tight, mut spaced) =
+            (vec![0; floats.len() * size], vec![0xee; 3 * 80 * 50 * size]);
+        // SAFETY: the memory has all elements, and both targets have room for them.
+        let reports = unsafe {
+            (
+                cast_strided(tight.as_mut_ptr(), src, cast).unwrap(),
+                cast_into(spaced.as_mut_ptr(), &steps, src, cast).unwrap(),
+            )
+        };
+        assert_eq!(reports.0, reports.1);
+        let rows = |z: usize| (0..70).map(move |y| (z * 80 + y) * 50 * size);
+        for (row, at) in tight.chunks(40 * size).zip((0..3).flat_map(rows)) {
+            assert!(&spaced[at..][..40 * size] == row, "{dst}");
+            assert!(spaced[at + 40 * size..][..10 * size].iter().all(|byte| *byte == 0xee));
+        }
+    }
+}
+
 #[test]
 fn the_scaling_does_not_affect_integer_sources() {
     for (src, dst) in [(DType::Int32, DType::Uint16), (DType::Bool, DType::Uint8)] {

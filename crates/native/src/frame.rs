@@ -1,0 +1,194 @@
+//! A call that a compiled program makes, as safe Rust sees it.
+
+use std::ffi::c_void;
+use std::fmt;
+use std::mem::MaybeUninit;
+
+use arraybridge_host::dtype::DType;
+use arraybridge_tensor::memory::element::Element;
+use ndarray::{Array, ArrayView, ArrayViewMut, Dimension};
+
+use crate::error::Error;
+use crate::memory::{Kind, Memory};
+use crate::number::Number;
+
+/// What a compiler's interface gives a call.
+///
+/// # Safety
+///
+/// As long as it lives, the memory of arguments and results is as it is described, and initialized for arguments. Nobody
+/// else writes to it, and to that of results nobody else has access. Memory of a result may be that of an argument.
+pub(crate) unsafe trait Call: fmt::Debug {
+    /// An argument that is an array.
+    fn argument(&self, index: usize) -> Result<Memory<'_>, Error>;
+
+    /// An argument that is a number.
+    fn number(&self, name: &str) -> Result<Option<Scalar>, Error>;
+
+    /// The memory for a result, which may be the memory that the program has for it, of another shape.
+    fn result(&mut self, number: usize, dtype: DType, shape: &[usize])
+    -> Result<Memory<'_>, Error>;
+
+    /// The number of results.
+    fn results(&self) -> usize;
+}
+
+/// A number as a program has it.
+#[derive(Debug)]
+pub(crate) enum Scalar {
+    /// One of this type at an address, or null.
+    Typed(Kind, *const c_void),
+    /// An integer, a double or a bool.
+    Word(u64),
+}
+
+/// A call of a program.
+///
+/// Views of the arguments borrow it, and to write a result needs it alone: no result is written while an argument is
+/// viewed, so they may share memory.
+#[derive(Debug)]
+pub struct Frame<'a> {
+    call: &'a mut dyn Call,
+    names: &'static [(&'static str, DType)],
+    /// The shapes of the results by the function's rule, where it says them.
+    promised: Vec<Vec<usize>>,
+    /// How many results have been written.
+    given: usize,
+}
+
+impl<'a> Frame<'a> {
+    /// The frame of a call, whose arrays have these names.
+    pub(crate) fn new(call: &'a mut dyn Call, names: &'static [(&'static str, DType)]) -> Self {
+        Frame { call, names, promised: Vec::new(), given: 0 }
+    }
+
+    /// An argument as an array.
+    ///
+    /// # Errors
+    ///
+    /// It has another element type or another number of dimensions, or a byte of a bool is neither 0 nor 1.
+    pub fn view<T: Element, D: Dimension>(
+        &self,
+        index: usize,
+    ) -> Result<ArrayView<'_, T, D>, Error> {
+        let view = || {
+            let memory = self.call.argument(index)?;
+            let (pointer, layout) = (memory.pointer::<T>()?, memory.layout::<D>(T::DTYPE)?);
+            if T::DTYPE == DType::Bool {
+                // SAFETY: as below. Every byte is a value of this type.
+                let bytes =
+                    unsafe { ArrayView::from_shape_ptr(layout.clone(), pointer.cast::<u8>()) };
+                if bytes.iter().any(|byte| *byte > 1) {
+                    return Err(Error::invalid("a bool is neither 0 nor 1"));
+                }
+            }
+            // SAFETY: `Call` promises that the elements lie there, and that nobody writes to them but `give`, which
+            // needs the frame alone. The pointer is aligned and not null.
+            Ok(unsafe { ArrayView::from_shape_ptr(layout, pointer) })
+        };
+        view().map_err(|error| self.about(index, error))
+    }
+
+    /// Says which argument an error is about.
+    pub fn about(&self, index: usize, error: Error) -> Error {
+        let name = self.names.get(index).map(|name| name.0);
+        error.at(format_args!("argument '{}'", name.unwrap_or_default()))
+    }
+
+    /// An argument that is a number.
+    ///
+    /// # Errors
+    ///
+    /// There is none of this name, or it has another type.
+    pub fn number<T: Number>(&self, name: &str) -> Result<T, Error> {
+        let missing = || Error::invalid("it is missing").at(format_args!("argument '{name}'"));
+        self.optional(name)?.ok_or_else(missing)
+    }
+
+    /// An argument that is a number, or left out.
+    ///
+    /// # Errors
+    ///
+    /// It has another type.
+    pub fn optional<T: Number>(&self, name: &str) -> Result<Option<T>, Error> {
+        let about = |error: Error| error.at(format_args!("argument '{name}'"));
+        let found = match self.call.number(name).map_err(about)? {
+            None => return Ok(None),
+            Some(Scalar::Word(word)) => T::of_word(word),
+            Some(Scalar::Typed(kind, value)) => {
+                let wanted = T::DTYPE;
+                if kind.dtype != Some(wanted) || value.is_null() {
+                    let found = kind.name();
+                    return Err(about(Error::invalid(format_args!(
+                        "expected {wanted}, not {found}"
+                    ))));
+                }
+                if wanted == DType::Bool {
+                    // SAFETY: it is one byte.
+                    let byte = unsafe { value.cast::<u8>().read() };
+                    if byte > 1 {
+                        return Err(about(Error::invalid("a bool is neither 0 nor 1")));
+                    }
+                }
+                // SAFETY: the value has this type. A bool was checked, and all bytes are values of the others.
+                T::of(unsafe { value.cast::<T::Stored>().read_unaligned() })
+            }
+        };
+        found.map(Some).ok_or_else(|| about(Error::invalid("the number is too large")))
+    }
+
+    /// Notes the shapes that the results are to have, whatever the program expects.
+    pub fn promise(&mut self, shapes: Vec<Vec<usize>>) {
+        self.promised = shapes;
+    }
+
+    /// Writes the next result, whose memory has no values before.
+    ///
+    /// # Errors
+    ///
+    /// The frame has no further result, or this one has another shape or element type.
+    pub fn give<T: Element, D: Dimension>(&mut self, array: &Array<T, D>) -> Result<(), Error> {
+        let number = self.given;
+        let mut give = || {
+            if number >= self.call.results() {
+                return Err(Error::internal("the program has none"));
+            }
+            let shape = array.shape();
+            let another = |wanted: &dyn fmt::Debug| {
+                Err(Error::internal(format_args!(
+                    "the function returned the shape {shape:?}, but its rule says {wanted:?}; make them agree"
+                )))
+            };
+            if let Some(wanted) = self.promised.get(number).filter(|wanted| *wanted != shape) {
+                return another(wanted);
+            }
+            let memory = self.call.result(number, T::DTYPE, shape)?;
+            let same = |(wanted, found): (&i64, &usize)| usize::try_from(*wanted) == Ok(*found);
+            let dims = memory.dims();
+            if dims.len() != shape.len() || !dims.iter().zip(shape).all(same) {
+                return another(&dims);
+            }
+            let pointer = memory.pointer::<T>()?.cast::<MaybeUninit<T>>();
+            // SAFETY: `Call` promises memory for these elements, row by row, that nobody else uses. No view
+            // of an argument is left, since this borrows the frame. No element is read.
+            let to = unsafe { ArrayViewMut::from_shape_ptr(array.raw_dim(), pointer) };
+            array.assign_to(to);
+            Ok(())
+        };
+        give().map_err(|error| error.at(format_args!("result {number}")))?;
+        self.given += 1;
+        Ok(())
+    }
+
+    /// Checks that all results have been written.
+    ///
+    /// # Errors
+    ///
+    /// One has not.
+    pub fn finish(self) -> Result<(), Error> {
+        match self.call.results() - self.given {
+            0 => Ok(()),
+            left => Err(Error::internal(format_args!("{left} results were not written"))),
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! The schemas of operators. Calls are tested with PyTorch itself (`tests/python/rust/test_native.py`).
+
+use super::*;
+use crate::frame::Frame;
+use crate::number::Origin;
+
+struct Fill;
+
+impl Operator for Fill {
+    const NAME: &'static str = "fill";
+    const ARGUMENTS: &'static [(&'static str, DType)] =
+        &[("from", DType::Float32), ("to", DType::Float32)];
+    const NUMBERS: &'static [(&'static str, DType, bool)] =
+        &[("by", DType::Float32, false), ("most", DType::Int64, true), ("is", DType::Bool, false)];
+    const RESULTS: &'static [DType] = &[DType::Float32; 2];
+    const ORIGINS: &'static [Origin] = &[];
+
+    fn call(_: &mut Frame<'_>) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_schema_has_what_may_be_left_out_and_no_words_of_pytorch() {
+    let mut entry = Definition::of::<Fill>();
+    let arguments = "Tensor from_, Tensor to, float by, int? most, bool is_";
+    assert_eq!(schema("fill", &entry), format!("fill({arguments}) -> (Tensor, Tensor)"));
+    entry.results = 1;
+    assert!(schema("fill", &entry).ends_with(") -> Tensor"));
+}
+
+#[test]
+fn a_library_that_is_not_loaded_is_an_error() {
+    let error =
+        Definition::of::<Fill>().register(c"/nowhere/libtorch_cpu.so", "a", "b").unwrap_err();
+    assert!(error.text.contains("is not loaded") || cfg!(not(unix)), "{error:?}");
+}

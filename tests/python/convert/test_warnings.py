@@ -1,0 +1,77 @@
+"""How often a warning is shown, beside one of Python's own on the same lines."""
+
+import contextlib
+import warnings
+
+import arraybridge as ab
+import pytest
+
+
+def shown(array, change):
+    """Return how many warnings of ours, and of Python's, were raised or shown in three rounds."""
+    raised = [0, 0]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.resetwarnings()
+        warnings.simplefilter("default")
+        for number in range(3):
+            with contextlib.nullcontext() if number != 1 else change():
+                for _ in range(3):
+                    try:
+                        ab.convert(array, "torch")
+                    except ab.SharedImmutableMemoryWarning:
+                        raised[0] += 1
+                    try:
+                        warnings.warn("beside it", FutureWarning, stacklevel=1)
+                    except FutureWarning:
+                        raised[1] += 1
+        categories = [each.category for each in caught]
+    counts = map(categories.count, (ab.SharedImmutableMemoryWarning, FutureWarning))
+    return [a + b for a, b in zip(raised, counts, strict=True)]
+
+
+def changed(action):
+    @contextlib.contextmanager
+    def change():
+        warnings.simplefilter(action)
+        yield
+
+    return change
+
+
+@contextlib.contextmanager
+def cleared():
+    warnings.resetwarnings()
+    yield
+
+
+@contextlib.contextmanager
+def appended():
+    warnings.simplefilter("error", append=True)
+    yield
+
+
+@pytest.mark.parametrize(
+    "change",
+    [*map(changed, ("always", "error", "ignore", "once", "module", "default")), cleared, appended],
+)
+def test_a_warning_is_shown_as_often_as_one_of_python(torch, jax, change):
+    ours, pythons = shown(jax.numpy.ones(3), change)
+    assert ours == pythons
+
+
+def test_another_line_and_another_pair_warn_again(torch, jax):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.resetwarnings()
+        x = jax.numpy.ones(3)
+        for target in ("torch", "torch"):
+            ab.convert(x, target)
+        ab.convert(x, "torch")
+    assert len({each.lineno for each in caught}) == 2
+    assert all(each.filename == __file__ for each in caught)
+
+
+def test_a_block_with_filters_of_its_own_is_seen(torch, jax):
+    x = jax.numpy.ones(3)
+    for _ in range(3):
+        with pytest.warns(ab.SharedImmutableMemoryWarning, match="shares the memory"):
+            ab.convert(x, "torch")

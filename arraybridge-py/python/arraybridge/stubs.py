@@ -65,7 +65,8 @@ def _with_builtins_apart(text: str) -> str:
     https://typing.python.org/en/latest/guides/writing_stubs.html
     """
     tree = ast.parse(text)
-    scopes = [tree, *(node for node in tree.body if isinstance(node, ast.ClassDef))]
+    classes = (node for node in tree.body if isinstance(node, ast.ClassDef))
+    scopes: list[ast.Module | ast.ClassDef] = [tree, *classes]
     places = {(node.lineno - 1, node.col_offset) for scope in scopes for node in _hidden(scope)}
     lines = [line.encode() for line in text.splitlines(keepends=True)]
     for line, column in sorted(places, reverse=True):

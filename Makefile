@@ -105,9 +105,11 @@ gpu-site:
 	rm -rf $(GPU_SITE)
 	$(GPU_PYTHON) -m pip install --quiet --no-index --no-deps --target $(GPU_SITE) $(WHEEL)
 
-# `make test-simulated-gpu SIMULATED="-k snapshot"` runs some.
 test-simulated-gpu: simulated-cuda simulated-wheel ## the tests that need a GPU, on two simulated ones: no evidence about a device
 	tests/tools/simulated test $(SIMULATED)
+	$(if $(SIMULATED),,tests/tools/simulated allocators)
+test-simulated-allocators: simulated-cuda simulated-wheel ## all of these tests with each allocator that users choose
+	tests/tools/simulated allocators --all $(SIMULATED)
 simulated-calls: simulated-cuda simulated-wheel ## write the table of CUDA calls in docs/simulated-gpu.md
 	tests/tools/simulated calls
 simulated-cuda: .venv-simulated/.made ## build the simulated CUDA, where its sources are newer; needs g++
@@ -214,8 +216,8 @@ dask: wheel .venv-dask/.made ## a plate of images on a Dask cluster that loses a
 ray: wheel .venv-ray/.made ## the same plate on Ray, which loses a worker too
 	.venv-ray/bin/python examples/ray/plate_on_ray.py
 
-# Set-up. An environment has the group of its name in pyproject.toml, and is brought up to date when that file is newer. Those beside the environment of the tests
-# find what they lack there, and have its interpreter, whatever PYTHON is now.
+# Set-up. An environment has the group of its name in pyproject.toml, and is brought up to date when that file is newer.
+# Those beside the environment of the tests find what they lack there, and have its interpreter, whatever PYTHON is now.
 %/.made: pyproject.toml
 	$(environment) make $(@D) $(or $(group),$(@D:.venv-%=%)) $(patsubst %/.made,--beside %,$(filter %/.made,$^)) $(how)
 	touch $@

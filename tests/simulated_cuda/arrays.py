@@ -30,6 +30,9 @@ else:
 GPUS = jax.devices("gpu")
 # XLA leaves another device current when it starts.
 torch.cuda.set_device(0)
+# With this one, to free memory is work on the stream that it was allocated on. What another stream
+# still uses has to be named by `record_stream`.
+FREES_IN_STREAM_ORDER = torch.cuda.get_allocator_backend() == "cudaMallocAsync"
 # "framework:device", with the host's where the framework has host arrays.
 PLACES = ("numpy", "torch:0", "torch:1", "cupy:0", "cupy:1", "jax:0", "jax:1", "jax:cpu")
 # Those of frameworks whose users choose streams.

@@ -31,7 +31,7 @@ machine.simulated_used.restype = ctypes.c_size_t
 os.environ["CUPY_CACHE_DIR"] = str(FOLDER / "cupy")
 # CUB's kernels are machine code.
 os.environ["CUPY_ACCELERATORS"] = ""
-# XLA asks for more than there is, and for virtual memory, which is refused.
+# XLA asks for more than there is.
 os.environ.setdefault("JAX_PLATFORMS", "cuda,cpu")
 os.environ.setdefault("JAX_SKIP_CUDA_CONSTRAINTS_CHECK", "1")
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")

@@ -58,6 +58,7 @@ def test_an_array_that_the_target_cannot_take_as_it_is_is_cast_on_the_device_too
     np.testing.assert_array_equal(arrays.host(ab.convert(x, "torch", dtype="int16")), VALUES[::-1])
 
 
+@pytest.mark.skipif(arrays.FREES_IN_STREAM_ORDER, reason="the table is of PyTorch's own pool")
 def test_a_conversion_works_and_waits_no_more_than_the_frameworks_alone_and_asks_twice_more():
     found = calls_table.counts()
     for pair, (ours, own) in found.items():

@@ -124,6 +124,8 @@ def write(base, values):
     new = arrays.make(arrays.place(base), values) if is_on_device(base) else values
     if isinstance(base, torch.Tensor):
         base.copy_(torch.as_tensor(new))
+        if arrays.FREES_IN_STREAM_ORDER and base.is_cuda:
+            base.record_stream(torch.cuda.current_stream(base.device))
     else:
         with base.device if is_on_device(base) else contextlib.nullcontext():
             base[...] = new

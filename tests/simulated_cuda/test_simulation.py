@@ -1,5 +1,6 @@
 """The simulation itself: what its rules forbid is found, and what they allow is not."""
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -108,6 +109,53 @@ def test_memory_in_stream_order_used_on_another_stream_is_a_violation():
     (found,) = loader.violations()
     assert "a memset" in found and "an allocation" in found
     cupy.cuda.runtime.freeAsync(address, other.ptr)
+
+
+def driver(name, *arguments):
+    """Call a function of the driver that CuPy and PyTorch do not offer."""
+    return getattr(loader.machine, name)(*arguments)
+
+
+def number(value=0):
+    return ctypes.c_ulonglong(value)
+
+
+def piece(device):
+    """Memory of cuMemCreate on a device: the first fields of CUmemAllocationProp."""
+    handle, wanted = number(), (ctypes.c_int * 16)(1, 0, 1, device)
+    assert driver("cuMemCreate", ctypes.byref(handle), number(PIECE), wanted, number()) == 0
+    return handle
+
+
+PIECE = 2 << 20
+
+
+@pytest.mark.violates
+def test_mapped_memory_is_allocated_where_and_while_it_is_mapped():
+    used = loader.machine.simulated_used(1)
+    start, room = number(), number(3 * PIECE)
+    nothing = number()
+    assert driver("cuMemAddressReserve", ctypes.byref(start), room, nothing, nothing, nothing) == 0
+    for part in range(2):
+        handle, there = piece(1), number(start.value + part * PIECE)
+        assert driver("cuMemMap", there, number(PIECE), nothing, handle, nothing) == 0
+        assert driver("cuMemRelease", handle) == 0
+    assert loader.machine.simulated_used(1) == used + 2 * PIECE
+    loader.violations()
+    with cupy.cuda.Device(1):
+        cupy.cuda.runtime.memset(start.value + 64, 1, 2 * PIECE - 64)
+        assert loader.violations() == []
+        cupy.cuda.runtime.memset(start.value + 64, 1, 2 * PIECE)
+        (found,) = loader.violations()
+        assert "not allocated" in found
+        cupy.cuda.runtime.deviceSynchronize()
+    assert driver("cuMemAddressFree", start, room) != 0
+    assert "while memory is mapped there" in loader.violations()[0]
+    assert driver("cuMemUnmap", start, number(2 * PIECE)) == 0
+    assert loader.machine.simulated_used(1) == used
+    assert driver("cuMemUnmap", start, number(PIECE)) != 0
+    assert "not mapped" in loader.violations()[0]
+    assert driver("cuMemAddressFree", start, room) == 0
 
 
 @pytest.mark.violates

@@ -33,6 +33,8 @@ def test_the_streams_that_frameworks_return_to_wait_for_the_threads_own(framewor
 
 @frameworks
 def test_a_threads_stream_waits_for_the_streams_that_it_was_left_to(framework):
+    if framework == "torch" and arrays.FREES_IN_STREAM_ORDER:
+        pytest.skip("memory that another stream uses needs record_stream, and is not used again")
     x = arrays.make(f"{framework}:0", VALUES)
     with arrays.side_stream(framework):
         with ab.thread_stream():

@@ -547,6 +547,19 @@ def test_the_first_device_is_an_option():
         ab.torch(differentiable=True, device=0)(lambda x: x)
 
 
+def test_without_a_tape_a_call_with_tensorflow_is_a_plain_one(tf):
+    f = ab.torch(differentiable=True)(lambda x: (x.sum().item(), "pixels"))
+    x = tf.ones(3)
+    assert f(x) == (3.0, "pixels")
+    with tf.GradientTape() as tape, pytest.raises(ab.UnexpectedResultError, match="pixels"):
+        f(x)
+    g = ab.torch(differentiable=True)(lambda x: x.sum().item())
+    with tape:
+        assert g(x).shape == ()
+        with tape.stop_recording():
+            assert type(g(x)) is float
+
+
 def test_an_error_names_the_argument_whatever_the_order_of_the_keywords(tf, jax, torch):
     """JAX and TensorFlow flatten dictionaries by their sorted keys, torch in their own order."""
 
@@ -566,7 +579,9 @@ def test_an_error_names_the_argument_whatever_the_order_of_the_keywords(tf, jax,
         named(lambda x, **given: f(x, x, **given), x, wide)
         with pytest.raises(ab.UnsupportedDtypeError, match=r"argument '\*others'"):
             f(x, x, wide, z=x, a=x)
-        named(lambda x, **given: f(x, x, **given), *(tf.ones(3, d) for d in ("float32", "float64")))
+        with tf.GradientTape():
+            x, wide = (tf.ones(3, dtype) for dtype in ("float32", "float64"))
+            named(lambda x, **given: f(x, x, **given), x, wide)
     gradient = lambda x, **given: jax.grad(lambda x: h(x, x, **given).sum())(x)  # noqa: E731
     named(gradient, jax.numpy.ones(3), jax.numpy.ones(3, "int4"))
 

@@ -212,6 +212,30 @@ EXPORTED CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t co
 EXPORTED CUresult cuMemsetD16Async(CUdeviceptr to, unsigned short value, size_t count, CUstream stream) { CALL return result(fill((void *)to, 2, value, count, stream)); }
 EXPORTED CUresult cuMemsetD32Async(CUdeviceptr to, unsigned value, size_t count, CUstream stream) { CALL return result(fill((void *)to, 4, value, count, stream)); }
 
+// Memory that is mapped to reserved addresses, as PyTorch's expandable segments do. Every device may use it.
+EXPORTED CUresult cuMemGetAllocationGranularity(size_t *out, const CUmemAllocationProp *, CUmemAllocationGranularity_flags) { *out = GRANULARITY; return result(OK); }
+EXPORTED CUresult cuMemAddressReserve(CUdeviceptr *out, size_t bytes, size_t alignment, CUdeviceptr, unsigned long long) { CALL_WITHOUT_CONTEXT return result(reserve(bytes, alignment, (Address *)out)); }
+EXPORTED CUresult cuMemAddressFree(CUdeviceptr start, size_t bytes) { CALL_WITHOUT_CONTEXT return result(free_reserved(start, bytes)); }
+
+EXPORTED CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes, const CUmemAllocationProp *of, unsigned long long)
+{
+    CALL_WITHOUT_CONTEXT
+    if (of->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return result(refuse("memory of cuMemCreate on the host"));
+    NEED_DEVICE(of->location.id)
+    return result(create(of->location.id, bytes, (Physical **)out));
+}
+
+EXPORTED CUresult cuMemRelease(CUmemGenericAllocationHandle handle) { CALL_WITHOUT_CONTEXT return result(release((Physical *)handle)); }
+
+EXPORTED CUresult cuMemMap(CUdeviceptr start, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long)
+{
+    CALL_WITHOUT_CONTEXT
+    return result(offset ? refuse("a part of the memory of cuMemCreate") : map(start, bytes, (Physical *)handle));
+}
+
+EXPORTED CUresult cuMemUnmap(CUdeviceptr start, size_t bytes) { CALL_WITHOUT_CONTEXT return result(unmap(start, bytes)); }
+EXPORTED CUresult cuMemSetAccess(CUdeviceptr start, size_t, const CUmemAccessDesc *, size_t) { CALL_WITHOUT_CONTEXT return result(block_of(start) ? OK : BAD_VALUE); }
+
 EXPORTED CUresult cuMemGetAddressRange(CUdeviceptr *start, size_t *bytes, CUdeviceptr address)
 {
     CALL

@@ -22,6 +22,8 @@ constexpr unsigned char NONSENSE = 0xdb;
 constexpr size_t UNIT = 512;
 // More nonsense than this would take long, and use the memory of the host.
 constexpr size_t MOST_NONSENSE = (size_t)64 << 20;
+// Far from other mappings, so that an address says where it is: the devices, and then what is reserved.
+constexpr Address FIRST_DEVICE = 0x600000000000, DEVICE_APART = 0x010000000000;
 
 bool is_set(const char *name)
 {
@@ -30,6 +32,17 @@ bool is_set(const char *name)
 }
 
 } // namespace
+
+// A range of addresses for device memory, or zero. The pages take memory when they are first written to.
+static Address addresses(Address wanted, size_t bytes, bool open)
+{
+    void *got = mmap((void *)wanted, bytes, open ? PROT_READ | PROT_WRITE : PROT_NONE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (got == MAP_FAILED) return 0;
+    // Each piece of work opens and closes all of it, which is quick where pages are huge.
+    madvise(got, bytes, MADV_HUGEPAGE);
+    return (Address)got;
+}
 
 void join(Clock &into, const Clock &other)
 {
@@ -60,18 +73,12 @@ Machine::Machine()
     memory = given ? strtoull(given, nullptr, 0) : (size_t)1 << 30;
     memory = (memory + 4095) & ~(size_t)4095;
     for (int device = 0; device < DEVICES; device++) {
-        // Far from other mappings, so that an address says where it is.
-        void *wanted = (void *)(0x600000000000 + device * 0x010000000000);
-        void *got = mmap(wanted, memory, open ? PROT_READ | PROT_WRITE : PROT_NONE,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (got == MAP_FAILED) {
+        base[device] = addresses(FIRST_DEVICE + device * DEVICE_APART, memory, open);
+        if (!base[device]) {
             fprintf(stderr, "simulated CUDA: no room for %zu bytes of device memory\n", memory);
             abort();
         }
-        // Each piece of work opens and closes all of it, which is quick where pages are huge.
-        madvise(got, memory, MADV_HUGEPAGE);
-        base[device] = (Address)got;
-        holes[device][(Address)got] = memory;
+        holes[device][base[device]] = memory;
         primary[device] = {device};
         pools[device] = {device};
         streams.push_back(new CUstream_st{device, device, false, 0, false, {}, {}});
@@ -130,6 +137,7 @@ static void protect(int protection)
 {
     for (int device = 0; device < DEVICES; device++)
         mprotect((void *)machine().base[device], machine().memory, protection);
+    for (auto [start, bytes] : machine().reserved) mprotect((void *)start, bytes, protection);
 }
 
 DeviceWorks::DeviceWorks()
@@ -230,7 +238,8 @@ bool on_device(Address address)
 {
     for (Address base : machine().base)
         if (address >= base && address < base + machine().memory) return true;
-    return false;
+    auto next = machine().reserved.upper_bound(address);
+    return next != machine().reserved.begin() && address < std::prev(next)->first + std::prev(next)->second;
 }
 
 Block *block_of(Address address)
@@ -239,6 +248,15 @@ Block *block_of(Address address)
     if (next == machine().blocks.begin()) return nullptr;
     Block &block = std::prev(next)->second;
     return address < block.start + std::max<size_t>(block.bytes, 1) ? &block : nullptr;
+}
+
+Address end_of(const Block &block)
+{
+    Address end = block.start + block.bytes;
+    if (block.kind != Kind::MAPPED) return end;
+    for (auto next = machine().mapped.find(end); next != machine().mapped.end(); next = machine().mapped.find(end))
+        end += next->second->bytes;
+    return end;
 }
 
 static void perform_until(const Clock &wanted);
@@ -253,6 +271,7 @@ static void spoil(Address start, size_t bytes)
 static int take(int device, size_t bytes, Kind kind, Block *out)
 {
     size_t need = (bytes + UNIT - 1) / UNIT * UNIT + UNIT;
+    if (need > machine().memory - machine().used[device]) return NO_MEMORY;
     auto &holes = machine().holes[device];
     auto hole = std::find_if(holes.begin(), holes.end(), [=](auto &hole) { return hole.second >= need; });
     if (hole == holes.end()) return NO_MEMORY;
@@ -367,6 +386,96 @@ int free_in_order(Address address, void *handle)
                 freed.end());
     freed.push_back({{block.start, block.start + block.reserved, true}, stream->clock});
     give_back(block);
+    return OK;
+}
+
+int reserve(size_t bytes, size_t alignment, Address *out)
+{
+    static Address next = FIRST_DEVICE + DEVICES * DEVICE_APART;
+    if (!bytes || bytes % GRANULARITY || alignment > GRANULARITY) return BAD_VALUE;
+    *out = addresses(next, bytes, machine().open || working);
+    if (!*out) return NO_MEMORY;
+    next = *out + bytes;
+    machine().reserved[*out] = bytes;
+    return OK;
+}
+
+int free_reserved(Address start, size_t bytes)
+{
+    auto found = machine().reserved.find(start);
+    if (found == machine().reserved.end() || found->second != bytes) return BAD_VALUE;
+    auto inside = machine().mapped.lower_bound(start);
+    if (inside != machine().mapped.end() && inside->first < start + bytes) {
+        violation("addresses at %#lx are freed while memory is mapped there", (long)start);
+        return BAD_VALUE;
+    }
+    machine().reserved.erase(found);
+    munmap((void *)start, bytes);
+    return OK;
+}
+
+int create(int device, size_t bytes, Physical **out)
+{
+    if (!bytes || bytes % GRANULARITY) return BAD_VALUE;
+    if (bytes > machine().memory - machine().used[device]) return NO_MEMORY;
+    machine().used[device] += bytes;
+    machine().physical.push_back(*out = new Physical{device, bytes, true, 0});
+    return OK;
+}
+
+static void free_if_unused(Physical *physical)
+{
+    if (physical->held || physical->mappings) return;
+    machine().used[physical->device] -= physical->bytes;
+    auto &all = machine().physical;
+    all.erase(std::find(all.begin(), all.end(), physical));
+    delete physical;
+}
+
+static bool is_held(Physical *physical)
+{
+    auto &all = machine().physical;
+    return std::find(all.begin(), all.end(), physical) != all.end() && physical->held;
+}
+
+int release(Physical *physical)
+{
+    if (!is_held(physical)) {
+        violation("memory of cuMemCreate is released that nobody holds");
+        return BAD_VALUE;
+    }
+    physical->held = false;
+    free_if_unused(physical);
+    return OK;
+}
+
+int map(Address start, size_t bytes, Physical *physical)
+{
+    if (!is_held(physical) || bytes != physical->bytes || start % GRANULARITY) return BAD_VALUE;
+    if (physical->mappings) return NOT_SUPPORTED; // the same memory at two addresses
+    if (!on_device(start) || !on_device(start + bytes - 1) || block_of(start)) return BAD_VALUE;
+    physical->mappings++;
+    machine().mapped[start] = physical;
+    machine().blocks[start] = {start, bytes, bytes, physical->device, Kind::MAPPED};
+    spoil(start, bytes);
+    return OK;
+}
+
+int unmap(Address start, size_t bytes)
+{
+    auto &mapped = machine().mapped;
+    auto first = mapped.find(start), end = mapped.lower_bound(start + bytes);
+    if (first == mapped.end() || end_of(machine().blocks[start]) < start + bytes) {
+        violation("memory at %#lx is unmapped, but not mapped", (long)start);
+        return BAD_VALUE;
+    }
+    settle(start, start + bytes);
+    for (auto each = first; each != end; each = mapped.erase(each)) {
+        machine().blocks.erase(each->first);
+        each->second->mappings--;
+        free_if_unused(each->second);
+    }
+    madvise((void *)start, bytes, MADV_DONTNEED); // so it takes no memory of the host
     return OK;
 }
 
@@ -590,7 +699,7 @@ static void examine(const Operation &operation)
     for (auto &range : operation.ranges) {
         if (range.start == range.end || !on_device(range.start)) continue;
         Block *block = block_of(range.start);
-        if (!block || range.end > block->start + block->bytes)
+        if (!block || range.end > end_of(*block))
             violation("%s on stream %d %s %lu bytes at %#lx, which are not allocated", operation.name.c_str(),
                       operation.stream, does(range), (long)(range.end - range.start), (long)range.start);
     }

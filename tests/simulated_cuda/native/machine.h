@@ -18,6 +18,7 @@
 // 6. `cudaFree` does the work on the memory that it frees, as real frameworks rely on, but orders nothing:
 //    what is read without a wait after it is still a violation.
 // 7. Memory of `cudaMallocAsync` begins and ends in the order of its streams.
+// 8. Mapped memory (`cuMemMap`) is allocated where and while it is mapped. `cuMemUnmap` is like `cudaFree`.
 #pragma once
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -38,6 +39,7 @@
 
 using Address = uintptr_t;
 constexpr int DEVICES = 2;
+constexpr size_t GRANULARITY = (size_t)2 << 20; // of memory that is mapped
 
 // CUDA's error numbers, which the runtime and the driver share.
 constexpr int OK = 0, BAD_VALUE = 1, NO_MEMORY = 2, NOT_INITIALIZED = 3, BAD_CONFIGURATION = 52, NO_DEVICE = 101,
@@ -93,13 +95,21 @@ struct CUmemPoolHandle_st {
     int device;
 };
 
-enum class Kind { DEVICE, IN_STREAM_ORDER, MANAGED, PINNED, REGISTERED };
+enum class Kind { DEVICE, IN_STREAM_ORDER, MAPPED, MANAGED, PINNED, REGISTERED };
 struct Block {
     Address start;
     size_t bytes, reserved;
     int device;
     Kind kind;
     bool is_host() const { return kind == Kind::PINNED || kind == Kind::REGISTERED; }
+};
+
+// Memory of cuMemCreate, which has no address of its own. It is freed when it is neither held nor mapped.
+struct Physical {
+    int device;
+    size_t bytes;
+    bool held;
+    int mappings;
 };
 
 struct Machine {
@@ -115,6 +125,9 @@ struct Machine {
     size_t used[DEVICES] = {};
     std::map<Address, size_t> holes[DEVICES];
     std::map<Address, Block> blocks;
+    std::map<Address, size_t> reserved;      // the ranges of cuMemAddressReserve
+    std::map<Address, Physical *> mapped;    // by the start of their blocks
+    std::vector<Physical *> physical;        // what is held or mapped
     std::vector<std::pair<Range, Clock>> freed; // in stream order, and not known to be done
     CUctx_st primary[DEVICES];
     int retained[DEVICES] = {};
@@ -170,10 +183,17 @@ double seconds();
 // memory
 bool on_device(Address address);
 Block *block_of(Address address);
+Address end_of(const Block &block); // and of what is mapped right after it
 int allocate(int device, size_t bytes, Address *out);
 int allocate_in_order(int device, size_t bytes, void *stream, Address *out);
 int free_memory(Address address);
 int free_in_order(Address address, void *stream);
+int reserve(size_t bytes, size_t alignment, Address *out);
+int free_reserved(Address start, size_t bytes);
+int create(int device, size_t bytes, Physical **out);
+int release(Physical *physical);
+int map(Address start, size_t bytes, Physical *physical);
+int unmap(Address start, size_t bytes);
 int allocate_host(void **out, size_t bytes, Kind kind);
 int free_host(void *address);
 int register_host(void *address, size_t bytes);

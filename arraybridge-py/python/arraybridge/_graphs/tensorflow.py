@@ -57,9 +57,11 @@ def is_array(leaf: Any) -> bool:
 
 def carries(leaf: Any) -> bool:
     """Return whether a gradient may flow back to an object."""
+    if not is_array(leaf):
+        return False
     # Integers have no gradient, but what has no values yet is recorded too.
-    is_inexact = is_array(leaf) and (leaf.dtype.is_floating or leaf.dtype.is_complex)
-    return is_inexact or (is_array(leaf) and not _has_values(leaf))
+    is_float = leaf.dtype.is_floating or leaf.dtype.is_complex
+    return not _has_values(leaf) or (is_float and could_possibly_record())
 
 
 def is_traced(leaf: Any) -> bool:

@@ -5,7 +5,7 @@ the main paths, and without Python's garbage collector. This needs valgrind with
 C compiler.
 
     python tests/benchmarks/growth.py
-    python tests/benchmarks/growth.py --only claims lists
+    python tests/benchmarks/growth.py --only claims lists --largest 10000
 
 It ends with status 1 if a call takes more than --most times as many instructions per item as with
 100 items.
@@ -125,9 +125,9 @@ GROUPS = {
 }  # fmt: skip
 
 
-def growth(group: Group, folder: Path) -> dict[str, dict[int, float]]:
+def growth(group: Group, folder: Path, largest: int) -> dict[str, dict[int, float]]:
     """The instructions per item of each call, by the number of items."""
-    sizes = [size for size in SIZES if size <= group.most]
+    sizes = [size for size in SIZES if size <= min(group.most, largest)]
     cases = {name: (*call, sizes) for name, call in group.calls.items()}
     code = CODE.format(frameworks=group.frameworks, setup=group.setup)
     found, errors = instructions.run(code, folder, cases)
@@ -140,6 +140,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=GROUPS, default=list(GROUPS))
     parser.add_argument("--most", type=float, default=1.3, help="1.3 allows 30 %% more per item")
+    parser.add_argument("--largest", type=int, default=SIZES[-1], help="the most items")
     options = parser.parse_args()
     if "claims" in options.only:
         instructions.bridges.built(instructions.FUNCTIONS, "release")
@@ -148,7 +149,7 @@ def main() -> int:
     grown = []
     for name in options.only:
         with tempfile.TemporaryDirectory() as folder:
-            counts = growth(GROUPS[name], Path(folder))
+            counts = growth(GROUPS[name], Path(folder), options.largest)
         for call, found in counts.items():
             most = max(found.values()) / found[SIZES[0]]
             cells = [f"{found[size]:,.0f}" if size in found else "" for size in SIZES]

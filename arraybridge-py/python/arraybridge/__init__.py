@@ -8,7 +8,7 @@ One call converts an array, without copying if the target can use its memory:
 True
 
 ``explain`` returns the plan of a conversion in advance, with the reason for a copy. The package
-imports no framework except NumPy.
+imports no framework.
 """
 
 import importlib
@@ -41,7 +41,6 @@ from ._tables import load_table
 from .decorators import memory_types
 from .dtype_scaling import SCALING_FUNCTIONS, DtypeConversion
 from .exceptions import *
-from .functions import as_function
 from .tracing import observe, trace
 from .trees import TreePlan, convert_tree, explain_tree
 from .types import (
@@ -84,15 +83,19 @@ _tables.each(_add)
 # Submodules that are imported when they are first used.
 _SUBMODULES = {
     "array_geometry", "array_payload", "arrays", "compilers", "conversion", "converters",
-    "converters_registry", "devices", "framework_config", "framework_ops", "gpu_cleanup",
+    "converters_registry", "devices", "framework_config", "framework_ops", "functions", "gpu_cleanup",
     "libraries", "oom_recovery", "slice_processing", "stack_utils", "utils",
+}  # fmt: skip
+_OF_SUBMODULES = {
+    "ProgramPlan": "compilers", "explain_program": "compilers", "jax_callback": "compilers",
+    "torch_op": "compilers", "as_function": "functions",
 }  # fmt: skip
 __path__.append(compat.MODULES)
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("ProgramPlan", "explain_program", "jax_callback", "torch_op"):
-        return getattr(importlib.import_module(f"{__name__}.compilers"), name)
+    if name in _OF_SUBMODULES:
+        return getattr(importlib.import_module(f"{__name__}.{_OF_SUBMODULES[name]}"), name)
     if name in _SUBMODULES:
         return importlib.import_module(f"{__name__}.{name}")
     for framework in () if name.startswith("_") else frameworks():

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import partial
-from typing import Any, Final
-
-import numpy
+from typing import TYPE_CHECKING, Any, Final
 
 from ._core import stretch  # type: ignore[import-not-found]
 from ._tables import each
+
+if TYPE_CHECKING:
+    import numpy
 
 __all__ = ["SCALING_FUNCTIONS", "DtypeConversion"]
 
@@ -44,6 +45,8 @@ class DtypeConversion(Enum):
         >>> DtypeConversion.UINT16.numpy_dtype
         <class 'numpy.uint16'>
         """
+        import numpy
+
         return getattr(numpy, self.value, None)
 
 

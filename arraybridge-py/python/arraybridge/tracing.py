@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import inspect
 import sys
 import threading
-import traceback
 from collections import deque
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
@@ -74,6 +72,8 @@ class trace:
 
     def __call__(self, function: Callable[..., Any], /) -> Callable[..., Any]:
         """Return the function with a trace around each call. Calls may overlap."""
+        import inspect  # takes long to import
+
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise TypeError("trace() does not decorate generators; use it in the function")
         if inspect.iscoroutinefunction(function):
@@ -307,6 +307,8 @@ def _report(error: BaseException, callback: Callable[..., object]) -> None:
     text = "Exception ignored in a function that observes conversions"
     if sys.unraisablehook is sys.__unraisablehook__:
         print(f"{text}: {callback!r}", file=sys.stderr)
+        import traceback
+
         traceback.print_exception(error)
         return
     report: Any = SimpleNamespace(exc_type=type(error), exc_value=error, object=callback)

@@ -14,7 +14,6 @@ import itertools
 import sys
 import warnings
 from collections.abc import Callable
-from inspect import isdatadescriptor
 from types import FrameType
 from typing import Any, NamedTuple, final
 from weakref import WeakKeyDictionary
@@ -524,6 +523,8 @@ _PLAIN = {"dtype", "shape", "ndim", "size", "nbytes", "itemsize", "strides", "de
 
 def _at_risk(data: Any) -> list[str]:
     """The public attributes with plain values that an array has besides what all arrays have."""
+    from inspect import isdatadescriptor  # takes long to import
+
     names = {k for cls in type(data).__mro__ for k, v in vars(cls).items() if isdatadescriptor(v)}
     names |= set(getattr(data, "__dict__", {}))
     found = []

@@ -56,6 +56,19 @@ IMPORTS = {
 }
 
 
+def test_the_package_imports_no_framework_and_few_modules():
+    """Those that take longest to import are of no use in a call: NumPy and `inspect`."""
+    code = """
+    import sys
+    before = set(sys.modules)
+    import arraybridge
+    found = set(sys.modules) - before
+    names = {f["module"] for f in arraybridge.frameworks()}
+    print(sorted(found & {*names, "inspect", "ast", "pickle", "asyncio"}), len(found) < 60)
+    """
+    assert bridges.survives(textwrap.dedent(code)).strip() == "[] True"
+
+
 @pytest.mark.parametrize("what", IMPORTS)
 def test_no_framework_but_numpy_is_imported(what):
     end = """

@@ -63,7 +63,7 @@ pub fn open_on_host(data: &Bound<'_, PyAny>) -> Result<Opened> {
 
 fn open(data: &Bound<'_, PyAny>, on_device: Option<usize>) -> Result<Opened> {
     if detect::class_of(data).is_some() {
-        return source::opened(data, on_device);
+        return source::opened_or_made(data, on_device);
     }
     if let Some(opened) = of_package(data)? {
         return Ok(opened);

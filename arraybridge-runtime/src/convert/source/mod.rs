@@ -10,5 +10,5 @@ pub(super) use device::{OrderedPlace, expect_cuda, layout_for};
 pub(super) use guards::Guarded;
 pub use host::alike;
 pub use open::{describe_borrowed, open_host, open_plain};
-pub(super) use open::{opened, unwrap_value};
+pub(super) use open::{opened_or_made, unwrap_value};
 pub(super) use reader::Reader;

@@ -101,12 +101,16 @@ impl<'py> Reader<'py> {
         error: Error,
         slot: &mut Slot,
     ) -> Result<Option<Bound<'py, PyAny>>> {
-        let then = self.loaded.reason(data).and_then(|reason| reason.then);
-        let Some(then) = then else { return Err(error) };
-        let made = then.call(self.loaded, [data]).map_err(|error| self.failed(data, error))?;
+        let made = self.made(data, error)?;
         let remote = self.gather(&made, &class_of(&made)?, slot)?;
         slot.made = slot.made.or(Some(Why::Spread));
         Ok(remote)
+    }
+
+    fn made(&self, data: &Bound<'py, PyAny>, error: Error) -> Result<Bound<'py, PyAny>> {
+        let then = self.loaded.reason(data).and_then(|reason| reason.then);
+        let Some(then) = then else { return Err(error) };
+        then.call(self.loaded, [data]).map_err(|error| self.failed(data, error))
     }
 }
 
@@ -162,6 +166,19 @@ pub(in crate::convert) fn opened(
         _ => reader.download(&data, device)?,
     };
     Ok(Opened { private: opened.private || made, ..opened })
+}
+
+/// Does what [`opened`] does. The table may make another array of one that cannot be read, such as one in parts on
+/// several devices.
+pub(in crate::convert) fn opened_or_made(
+    data: &Bound<'_, PyAny>,
+    in_place: Option<usize>,
+) -> Result<Opened> {
+    opened(data, in_place).or_else(|error| {
+        let class = class_of(data)?;
+        let made = Reader::of(data, &class)?.made(data, error)?;
+        Ok(Opened { private: true, ..opened(&made, in_place)? })
+    })
 }
 
 /// Wrappers around one another: a Keras variable is around one of TensorFlow's.

@@ -516,19 +516,21 @@ impl<'py> Joiner<'py> {
         if !is_array || self.needs_operation(slice::from_ref(array))? {
             return Ok(None);
         }
-        match self.open_detached(array) {
+        convert::warn_if_detached(array, self.loaded.framework)?;
+        match convert::open_host(array) {
             Err(Error::Conversion(_)) => Ok(None),
             opened => opened.map(Some),
         }
     }
 
-    fn open_detached(&self, array: &Bound<'py, PyAny>) -> Result<Opened> {
-        convert::warn_if_detached(array, self.loaded.framework)?;
-        convert::open_host(array)
-    }
-
     fn through_host(&self, arrays: &[Bound<'py, PyAny>]) -> Result<Bound<'py, PyAny>> {
-        let open = |array| self.open_detached(array);
+        let open = |array| {
+            convert::warn_if_detached(array, self.loaded.framework)?;
+            match self.is_own(array)? {
+                true => convert::open_host(array),
+                false => convert::open_on_host(array),
+            }
+        };
         self.fill_buffer(&arrays[0], &vectors::collect(arrays.iter().map(open))?)
     }
 

@@ -18,7 +18,8 @@ def smoothed(image):
 
 
 def main() -> None:
-    assert getattr(sys, "frozen", False), "this program was not frozen"
+    is_frozen = getattr(sys, "frozen", False) or "__compiled__" in globals()  # the latter by Nuitka
+    assert is_frozen, "this program was not frozen"
     image = np.arange(24, dtype=">u2").reshape(2, 3, 4)[:, ::2]
     converted = ab.convert(image, "numpy", dtype="bfloat16")
     assert converted.dtype.name == "bfloat16" and np.array_equal(converted, image)

@@ -83,8 +83,8 @@ _tables.each(_add)
 # Submodules that are imported when they are first used.
 _SUBMODULES = {
     "array_geometry", "array_payload", "arrays", "compilers", "conversion", "converters",
-    "converters_registry", "devices", "framework_config", "framework_ops", "functions", "gpu_cleanup",
-    "libraries", "oom_recovery", "slice_processing", "stack_utils", "utils",
+    "converters_registry", "devices", "framework_config", "framework_ops", "functions",
+    "gpu_cleanup", "libraries", "oom_recovery", "slice_processing", "stack_utils", "utils",
 }  # fmt: skip
 _OF_SUBMODULES = {
     "ProgramPlan": "compilers", "explain_program": "compilers", "jax_callback": "compilers",

@@ -150,6 +150,38 @@ class Layer:
         return x * self.by
 
 
+class Made:
+    def __init__(self, by=2):
+        self.by = by
+
+    @ab.torch
+    def scaled(self, x):
+        return x * self.by
+
+    @ab.torch(dtype_conversion="uint8")
+    def rounded(self, x):
+        return x * 2.6
+
+    @ab.torch
+    @classmethod
+    def more(cls, x):
+        return x + 1
+
+    @ab.torch
+    @staticmethod
+    def less(x):
+        return x - 1
+
+
+@pytest.mark.parametrize("name", ["scaled", "rounded", "more", "less"])
+def test_methods_of_objects_that_are_made_inside_are_traced(torch, name):
+    x = torch.arange(3.0)
+    compiled = torch.compile(
+        lambda x: getattr(Made(3), name)(x), fullgraph=True, backend="aot_eager"
+    )
+    assert same(torch, compiled(x), getattr(Made(3), name)(x))
+
+
 def test_methods_and_modules_are_traced(torch):
     class Module(torch.nn.Module):
         def __init__(self):

@@ -176,8 +176,7 @@ def dress(
     owner = declared.__closure__[0].cell_contents if function is None else declared
     owner._in_graph = in_graph(declared.__wrapped__, memory_types, options)
     owner._is_compiling, owner._added = is_compiling, added
-    if owner is declared:
-        read_objects()
+    read_objects()
     # A Rust function writes to what it takes as an `ArrayViewMut`.
     if writes := options.get("writes") or options.get("written"):
         declared._writes = writes

@@ -182,7 +182,7 @@ class _Watch(importlib.abc.MetaPathFinder):
 
 
 def read_objects() -> None:
-    """Have Dynamo read the objects of declared functions that are no functions of Python."""
+    """Have Dynamo read the objects of declared functions."""
     _after(_DYNAMO, _substitute)
 
 
@@ -200,11 +200,16 @@ def _register(compiler: str, function: Any) -> None:
 @functools.cache
 def _substitute() -> None:
     import torch
+    from torch._dynamo.variables import builder, user_defined
 
     call = Declared.__call__
     # PyTorch 2.5 and older have no such functions.
     if hasattr(torch.compiler, "substitute_in_graph"):
         torch.compiler.substitute_in_graph(call, skip_signature_check=True)(_read)
+    # A method of an object that is made in a graph comes from nowhere, as the compiler sees it.
+    handlers = getattr(builder.SourcelessBuilder, "_type_handlers", {})
+    for kind in (Declared, Candidate):
+        handlers[kind] = lambda _, value: user_defined.UserDefinedObjectVariable(value)
 
 
 def _read(declared: Any, /, *args: Any, **kwargs: Any) -> Any:

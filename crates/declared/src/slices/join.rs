@@ -526,9 +526,9 @@ impl<'py> Joiner<'py> {
     fn through_host(&self, arrays: &[Bound<'py, PyAny>]) -> Result<Bound<'py, PyAny>> {
         let open = |array| {
             convert::warn_if_detached(array, self.loaded.framework)?;
-            match self.is_own(array)? {
-                true => convert::open_host(array),
-                false => convert::open_on_host(array),
+            match convert::open_host(array) {
+                Err(Error::Conversion(_)) if !self.is_own(array)? => convert::open_on_host(array),
+                opened => opened,
             }
         };
         self.fill_buffer(&arrays[0], &vectors::collect(arrays.iter().map(open))?)

@@ -32,7 +32,7 @@ tests_of = $(1:%=tests/python/%.py)
 ##@ First day
 
 help: ## list the commands; `make VERBOSE=1 COMMAND` shows what it runs
-	awk -F ':.*## ' '/^##@/ { print "\n" substr($$0, 5) } /^[a-z0-9-]+:.*## / { printf "  %-24s%s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	awk -F ':.*## ' '/^##@/ { print "\n" substr($$0, 5) } /^[a-z0-9-]+:.*## / { printf "  %-26s%s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 demo: .venv-demo/.made $(OPENCL) $(IMAGES)/.made ## microscopy images through the frameworks that install quickly
 	$(environment) wheel .venv-demo
 	$(with_opencl) .venv-demo/bin/python examples/demo/demo.py --images $(IMAGES)

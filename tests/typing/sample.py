@@ -152,7 +152,21 @@ ab.torch(split_axes=0)  # type: ignore[call-overload]
 ab.torch(split_axis="0")  # type: ignore[call-overload]
 
 
+@ab.torch(output_type=ab.MemoryType.JAX)
+def moved(tensor: ab.ArrayLike[torch.Tensor]) -> torch.Tensor:
+    return tensor
+
+
+@ab.torch(output_type="input")
+def like_input(tensor: ab.ArrayLike[torch.Tensor], by: float = 2.0) -> torch.Tensor:
+    return tensor / by
+
+
 def calls(image: Image) -> None:
+    assert_type(moved(image), jax.Array)
+    assert_type(like_input(image, by=3.0), Image)
+    like_input(image, bye=3.0)  # type: ignore[call-overload]
+    like_input(tensor=image, dtype_conversion="uint8")
     declared: ab.Declared = doubled
     declared(image, dtype_conversion="native", slice_by_slice=True)
     assert_type(doubled(image), Image)

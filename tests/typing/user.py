@@ -28,6 +28,21 @@ def sliced(image: ab.ArrayLike[torch.Tensor]) -> torch.Tensor:
     return image
 
 
+@ab.torch(output_type="input")
+def smoother(image: ab.ArrayLike[torch.Tensor], sigma: float = 1.0) -> torch.Tensor:
+    return image * sigma
+
+
+@ab.torch(output_type="jax")
+def mean(image: ab.ArrayLike[torch.Tensor]) -> float:
+    return float(image.mean())
+
+
+@ab.torch(keep="strict", on_oom="host")
+def shape(image: ab.ArrayLike[torch.Tensor]) -> tuple[int, ...]:
+    return tuple(image.shape)
+
+
 def use(image: Image) -> None:
     assert_type(ab.convert(image, "torch"), torch.Tensor)
     assert_type(ab.convert(image, torch), torch.Tensor)
@@ -36,6 +51,10 @@ def use(image: Image) -> None:
     on_host: Image = ab.convert(smooth(image), np)
     assert_type(smooth(on_host, sigma=2.0), torch.Tensor)
     found: list[Image] = [edges(image), sliced(image), ab.convert(image, np.ndarray)]
+    assert_type(edges(image).ndim, int)
+    assert_type(smoother(image, sigma=2.0), Image)
+    assert_type(smoother(ab.convert(image, "jax")), jax.Array)
+    assert_type(shape(image), tuple[int, ...])
     print(ab.explain(image, "jax"), found, ab.detect_memory_type(on_host))
     with ab.trace() as records, ab.dtype_policy(dtype_conversion="native"):
         ab.convert(image, "jax")

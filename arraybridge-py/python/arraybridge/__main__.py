@@ -165,7 +165,13 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(arguments: list[str] | None) -> int:
-    options = _arguments().parse_args(arguments)
+    parser = _arguments()
+    # A shell that completes a command line sets it.
+    if "_ARGCOMPLETE" in os.environ:
+        import argcomplete
+
+        argcomplete.autocomplete(parser)
+    options = parser.parse_args(arguments)
     status: int = options.run(options)
     return status
 

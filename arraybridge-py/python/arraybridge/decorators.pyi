@@ -21,8 +21,22 @@ __all__ = [
     # end of tables
 ]
 
+# fmt: off
+# Where a framework is not installed, or needs a GPU, its arrays are Any.
+# tables
+from numpy import ndarray as _numpy  # type: ignore
+_cupy = Any
+from torch import Tensor as _torch  # type: ignore
+_tensorflow = Any
+from jax import Array as _jax  # type: ignore
+_pyclesperanto = Any
+# end of tables
+# fmt: on
+
 _P = ParamSpec("_P", default=...)
 _R = TypeVar("_R", default=Any)
+_R_co = TypeVar("_R_co", covariant=True)
+_A = TypeVar("_A")
 _S = TypeVar("_S")
 _Q = ParamSpec("_Q")
 
@@ -91,6 +105,51 @@ class Declared(Generic[_P, _R]):
     @overload
     def __get__(self, instance: Any, owner: Any = None, /) -> Declared[..., _R]: ...
     def __reduce__(self) -> Any: ...
+
+# What the arrays of all frameworks have, and numbers and tuples have not.
+class _Array(Protocol):
+    @property
+    def shape(self) -> Any: ...
+    @property
+    def dtype(self) -> Any: ...
+    def __len__(self) -> int: ...
+
+# For type checkers alone, which is why they may extend a final class.
+# The results are arrays of a framework, or like the first argument, where those of the original
+# function, of type `_R_co`, are arrays.
+class _Converting(Declared[_P, Any], Generic[_R_co, _A, _P]):  # type: ignore[misc]
+    @overload
+    def __call__(self: _Converting[_Array, _A, _P], *args: _P.args, **kwargs: _P.kwargs) -> _A: ...
+    @overload
+    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> Any: ...
+    @overload
+    def __call__(
+        self, *args: Any, slice_by_slice: bool, dtype_conversion: Any = None, **kwargs: Any
+    ) -> Any: ...
+    @overload
+    def __call__(self, *args: Any, out: Any, **kwargs: Any) -> Any: ...
+    @overload
+    def __call__(self, *args: Any, dtype_conversion: Any, **kwargs: Any) -> Any: ...
+
+class _LikeInput(Declared[_P, Any], Generic[_R_co, _P]):  # type: ignore[misc]
+    @overload
+    def __call__(
+        self: _LikeInput[_Array, Concatenate[Any, _Q]],
+        data: _S,
+        /,
+        *args: _Q.args,
+        **kwargs: _Q.kwargs,
+    ) -> _S: ...
+    @overload
+    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> Any: ...
+    @overload
+    def __call__(
+        self, *args: Any, slice_by_slice: bool, dtype_conversion: Any = None, **kwargs: Any
+    ) -> Any: ...
+    @overload
+    def __call__(self, *args: Any, out: Any, **kwargs: Any) -> Any: ...
+    @overload
+    def __call__(self, *args: Any, dtype_conversion: Any, **kwargs: Any) -> Any: ...
 
 # The dtypes of frameworks are objects, and `Any` would take a misspelt name.
 class _DtypeObject(Protocol):
@@ -173,9 +232,8 @@ class _Settings(TypedDict, total=False):
     writable: bool | None
     keep: bool | Literal["strict"] | None
 
-class _AllOptions(_Settings, total=False):
+class _Options(_Settings, total=False):
     input_type: _FrameworkName | None
-    output_type: _Output | None
     contract: Any
 
 @final
@@ -193,20 +251,87 @@ class Decorator:
     def __call__(
         self, function: Callable[_P, _R], /, **options: Unpack[_Settings]
     ) -> Declared[_P, _R]: ...
+    # fmt: off
+    # tables
     @overload
-    def __call__(self, function: None = None, /, **options: Unpack[_AllOptions]) -> _Options: ...
+    def __call__(
+        self, function: None = None, /, *,
+        output_type: Literal["numpy", MemoryType.NUMPY],
+        **options: Unpack[_Options],
+    ) -> _Returning[_numpy]: ...
+    @overload
+    def __call__(
+        self, function: None = None, /, *,
+        output_type: Literal["cupy", MemoryType.CUPY],
+        **options: Unpack[_Options],
+    ) -> _Returning[_cupy]: ...
+    @overload
+    def __call__(
+        self, function: None = None, /, *,
+        output_type: Literal["torch", MemoryType.TORCH],
+        **options: Unpack[_Options],
+    ) -> _Returning[_torch]: ...
+    @overload
+    def __call__(
+        self, function: None = None, /, *,
+        output_type: Literal["tensorflow", MemoryType.TENSORFLOW],
+        **options: Unpack[_Options],
+    ) -> _Returning[_tensorflow]: ...
+    @overload
+    def __call__(
+        self, function: None = None, /, *,
+        output_type: Literal["jax", MemoryType.JAX],
+        **options: Unpack[_Options],
+    ) -> _Returning[_jax]: ...
+    @overload
+    def __call__(
+        self, function: None = None, /, *,
+        output_type: Literal["pyclesperanto", MemoryType.PYCLESPERANTO],
+        **options: Unpack[_Options],
+    ) -> _Returning[_pyclesperanto]: ...
+    # end of tables
+    # fmt: on
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
+        self,
+        function: None = None,
+        /,
+        *,
+        output_type: Literal["input"],
+        **options: Unpack[_Options],
+    ) -> _ReturningInput: ...
+    @overload
+    def __call__(
+        self,
+        function: None = None,
+        /,
+        *,
+        output_type: _FrameworkName,
+        **options: Unpack[_Options],
+    ) -> _Returning[Any]: ...
+    @overload
+    def __call__(
+        self, function: None = None, /, *, output_type: None = None, **options: Unpack[_Options]
+    ) -> _ReturningSame: ...
     def __reduce__(self) -> Any: ...
 
-# A decorator with options, which may change what the function returns.
-class _Options(Protocol):
-    def __call__(self, function: Callable[_P, Any], /) -> Declared[_P, Any]: ...
+# Decorators with options, by what becomes of the arrays that the function returns.
+class _Returning(Protocol[_A]):
+    def __call__(self, function: Callable[_P, _R], /) -> _Converting[_R, _A, _P]: ...
 
+class _ReturningInput(Protocol):
+    def __call__(self, function: Callable[_P, _R], /) -> _LikeInput[_R, _P]: ...
+
+class _ReturningSame(Protocol):
+    def __call__(self, function: Callable[_P, _R], /) -> Declared[_P, _R]: ...
+
+# Without an overload for each framework, so that a mistake in an option is one line.
 def memory_types(
     input_type: _FrameworkName,
     output_type: _Output,
     contract: Any = None,
     **options: Unpack[_Settings],
-) -> _Options: ...
+) -> _Returning[Any]: ...
 
 # tables
 numpy: Final[Decorator]

@@ -171,12 +171,9 @@ class trace:
         return coloured(str(self))
 
     def _repr_html_(self) -> str:
-        from html import escape
+        from ._tools.page import reasoned_html
 
-        table = ["".join(f"<th>{name}</th>" for name in (*HEAD, "why"))]
-        for row, why in self._rows():
-            table.append("".join(f"<td>{escape(cell)}</td>" for cell in (*row, why or "")))
-        return "<table>" + "".join(f"<tr>{row}</tr>" for row in table) + "</table>"
+        return reasoned_html(HEAD, self._rows())
 
 
 @final

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -9,6 +10,7 @@ from operator import is_
 from typing import TYPE_CHECKING, Any, final
 
 from . import _core  # type: ignore[attr-defined]
+from ._blocks import _BARS
 from ._core import convert, explain  # type: ignore[import-not-found]
 from .exceptions import MemoryConversionError, UnsupportedDtypeError
 
@@ -23,9 +25,12 @@ _LIBRARIES = ("optree", "jax.tree_util", "torch.utils._pytree")
 # From the cheapest route to the dearest. A tree takes that of its dearest leaf.
 _ROUTES = ("keep", "share", "move", "copy")
 
+# `progress` shows a bar for more arrays than these.
+_MANY = 1000
 # Stands for what a tree would hold instead, where nothing is made.
 _CHANGED = object()
 
+_HEAD = ("array", "dtype", "size", "route")
 _Opened = tuple[list[Any], Callable[[list[Any]], Any]]
 
 
@@ -89,6 +94,9 @@ def convert_tree(
     asked = _given(device=device, copy=copy, dtype=dtype, keep=keep)
     made = _asked("convert_tree", convert, asked, narrow)
     walk = _Walk("convert_tree", is_leaf, namespace)
+    bar = None if (make := _BARS.get()) is None else _bar(make, tree, is_leaf, namespace)
+    if bar is not None:
+        made = _stepping(made, bar)
 
     def mapped() -> tuple[Any, int]:
         if is_leaf is None:
@@ -110,7 +118,8 @@ def convert_tree(
 
         return walk.mapped(tree, converted), len(done)
 
-    (result, number), records, start = _core._gathered(mapped)
+    with contextlib.nullcontext() if bar is None else contextlib.closing(bar):
+        (result, number), records, start = _core._gathered(mapped)
     if records and start is not None:
         _core._push(_summary(records, number), start)
     return result
@@ -225,8 +234,8 @@ class TreePlan:
         """Bytes that would be copied."""
         return sum(r.nbytes for r in self.leaves.values() if r.route in ("copy", "move"))
 
-    def __str__(self) -> str:
-        from ._tools.page import reasoned_table, size
+    def _rows(self) -> list[tuple[tuple[str, ...], str | None]]:
+        from ._tools.page import size
 
         rows: list[tuple[tuple[str, ...], str | None]] = []
         for place, record in self.leaves.items():
@@ -234,7 +243,52 @@ class TreePlan:
             rows.append(((place, kind, size(record.nbytes), record.route), record.why))
         total = ("total", f"{len(self.leaves)} arrays", size(self.nbytes))
         rows.append(((*total, f"{size(self.copied)} copied"), None))
-        return reasoned_table(("array", "dtype", "size", "route"), rows)
+        return rows
+
+    def __repr__(self) -> str:
+        from ._tools.page import size
+
+        total = f"{size(self.nbytes)}, {size(self.copied)} copied"
+        return f"<plan of a tree: {len(self.leaves)} arrays, {total}>"
+
+    def __str__(self) -> str:
+        from ._tools.page import reasoned_table
+
+        return reasoned_table(_HEAD, self._rows())
+
+    def __rich__(self) -> Any:
+        from ._tools.terminal import coloured
+
+        return coloured(str(self))
+
+    def _repr_html_(self) -> str:
+        from ._tools.page import reasoned_html
+
+        return reasoned_html(_HEAD, self._rows())
+
+
+def _bar(make: Callable[..., Any], tree: Any, is_leaf: Any, namespace: str) -> Any:
+    """A bar of as many steps as the tree has arrays, if these are many."""
+    leaves: dict[int, Any] = {}
+
+    def counted(leaf: Any) -> Any:
+        leaves[id(leaf)] = leaf
+        return leaf
+
+    _Walk("convert_tree", is_leaf, namespace).mapped(tree, counted)
+    number = len(leaves)
+    return make(desc="convert_tree", total=number, unit="array") if number > _MANY else None
+
+
+def _stepping(made: Callable[[Any, Any], Any], bar: Any) -> Callable[[Any, Any], Any]:
+    """The conversion of a leaf, which moves a bar on."""
+
+    def stepped(leaf: Any, target: Any) -> Any:
+        result = made(leaf, target)
+        bar.update(1)
+        return result
+
+    return stepped
 
 
 class _Walk:

@@ -11,6 +11,7 @@ import threading
 
 import arraybridge as ab
 import bridges
+import command_line
 import numpy as np
 import pytest
 from arraybridge import __main__ as command
@@ -247,6 +248,22 @@ def test_a_split_call_shows_the_elements_that_are_done(bars):
     assert bar.said == (small.__qualname__, 7, "element") and sum(bar.steps) == 7
 
 
+@pytest.mark.parametrize("options", [{}, {"is_leaf": lambda node: node is None}])
+def test_a_tree_of_many_arrays_shows_those_that_are_done(bars, options):
+    many = [np.zeros(2, "float32") for _ in range(1001)]
+    tree = {"many": many, "again": many[:5], "none": [None, "text"]}
+    with ab.progress(Bar):
+        halves = ab.convert_tree(tree, "numpy", dtype="float16", **options)
+        ab.convert_tree(many[:1000], "numpy", **options)
+    assert halves["many"][1000].dtype == "float16" and halves["again"][0] is halves["many"][0]
+    (bar,) = bars
+    assert bar.said == ("convert_tree", 1001, "array") and bar.steps == [1] * 1001
+    assert not bar.is_open
+    with ab.progress(Bar), pytest.raises(ab.UnsupportedDtypeError, match=r"many.*\[1000\]"):
+        ab.convert_tree({"many": [*many[:1000], np.array(["text"]), many[0]]}, "torch", **options)
+    assert sum(bars[1].steps) == 1000 and not bars[1].is_open
+
+
 def test_bars_are_closed_by_an_error_and_stay_in_their_block(bars):
     tiled = ab.numpy(lambda tile: 1 / 0, tiles=(1, 1))
     with ab.progress(Bar), pytest.raises(ZeroDivisionError):
@@ -292,6 +309,28 @@ def test_without_a_bar_tqdm_shows_it_or_one_line(monkeypatch):
 def test_what_cannot_make_bars_is_refused():
     with pytest.raises(TypeError, match=r"like tqdm\.tqdm, not int"):
         ab.progress(3)
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("arraybridge do", {"doctor "}),
+        ("arraybridge doctor --f", {"--full "}),
+        ("arraybridge trace --s", {"--save "}),
+    ],
+)
+def test_a_shell_completes_commands_and_options(tmp_path, line, offered):
+    # What `register-python-argcomplete` has a shell do.
+    found = tmp_path / "offered"
+    done = command_line.run(
+        _ARGCOMPLETE="1",
+        _ARGCOMPLETE_IFS="\n",
+        _ARGCOMPLETE_STDOUT_FILENAME=str(found),
+        COMP_LINE=line,
+        COMP_POINT=str(len(line)),
+    )
+    assert done.returncode == 0, done.stderr
+    assert set(found.read_text().split("\n")) == offered
 
 
 # Commands end quietly when the reader of their output has gone, as in ``... | head -1``.

@@ -6,6 +6,7 @@ import functools
 import pickle
 import sys
 import types
+from html import escape
 
 import arraybridge as ab
 import bridges
@@ -322,7 +323,12 @@ def test_explain_tree_says_what_would_be_copied_by_leaf_and_in_total():
     assert (plan.nbytes, plan.copied) == (48, 24)
     text = str(plan)
     assert "2 arrays" in text and "24 B copied" in text and "['copied'][0]" in text
-    assert plan.leaves["['copied'][0]"].why in text.replace("\n" + " " * 16, " ")
+    why = plan.leaves["['copied'][0]"].why
+    assert why in text.replace("\n" + " " * 16, " ")
+    assert repr(plan) == "<plan of a tree: 2 arrays, 48 B, 24 B copied>"
+    html = plan._repr_html_()
+    assert html.count("<tr>") == 1 + 2 + 1 and html.count("<td>") == 3 * 5
+    assert "<td>[&#x27;copied&#x27;][0]</td>" in html and escape(why) in html
 
 
 TREES = st.recursive(

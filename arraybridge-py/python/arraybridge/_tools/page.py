@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Sequence
+from html import escape
 from typing import Any
 
 __all__ = [
@@ -65,6 +66,15 @@ def reasoned_table(head: Sequence[str], rows: Sequence[tuple[Sequence[str], str 
         shown.append((*cells, last))
     notes = [paragraph(f"({number})", reason) for number, reason in enumerate(reasons, 1)]
     return "\n".join([table(shown), *notes])
+
+
+def reasoned_html(head: Sequence[str], rows: Sequence[tuple[Sequence[str], str | None]]) -> str:
+    """The same as a table of HTML, with the reasons in a column of their own."""
+    lines = ["".join(f"<th>{name}</th>" for name in (*head, "why"))]
+    for cells, reason in rows:
+        padded = (*cells, *[""] * (len(head) - len(cells)), reason or "")
+        lines.append("".join(f"<td>{escape(cell)}</td>" for cell in padded))
+    return "<table>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>"
 
 
 def summed(name: str, totals: Sequence[dict[str, Any]]) -> tuple[str, ...]:

@@ -165,6 +165,7 @@ def like_input(tensor: ab.ArrayLike[torch.Tensor], by: float = 2.0) -> torch.Ten
 def calls(image: Image) -> None:
     assert_type(moved(image), jax.Array)
     assert_type(like_input(image, by=3.0), Image)
+    assert_type(like_input(ab.convert(image, "jax")), jax.Array)
     like_input(image, bye=3.0)  # type: ignore[call-overload]
     like_input(tensor=image, dtype_conversion="uint8")
     declared: ab.Declared = doubled

@@ -24,6 +24,11 @@ NOT_FOUND = {
     'ab.memory_types("torch", "input", slice_axs=(0, 1))',
     "ab.torch(split_axes=0)",
 }
+# It does not read a first argument out of a signature, so the result is Any.
+NOT_KNOWN = {
+    "assert_type(like_input(image, by=3.0), Image)",
+    'assert_type(like_input(ab.convert(image, "jax")), jax.Array)',
+}
 
 
 def test_ty_finds_the_mistakes_of_the_sample_and_no_others():
@@ -38,4 +43,5 @@ def test_ty_finds_the_mistakes_of_the_sample_and_no_others():
     lines = dict(enumerate(sample.read_text().splitlines(), 1))
     mistakes = {number for number, line in lines.items() if "# type: ignore" in line}
     found = {lines[number].split("#")[0].strip() for number in mistakes - reported}
-    assert found == NOT_FOUND and reported <= mistakes, done.stdout + done.stderr
+    others = {lines[number].strip() for number in reported - mistakes}
+    assert (found, others) == (NOT_FOUND, NOT_KNOWN), done.stdout + done.stderr

@@ -175,7 +175,7 @@ conformance: wheel $(OPENCL) ## score this wheel beside the Python original, and
 site: docs ## ask the documentation site questions in a browser (Chromium), and run the pages that need more libraries
 	$(environment) install .venv-docs --group site
 	.venv-docs/bin/python -m pytest tests/site
-	.venv-docs/bin/python -m pytest tests/python/docs/test_docs.py -k every_page
+	QT_QPA_PLATFORM=offscreen .venv-docs/bin/python -m pytest tests/python/docs/test_docs.py -k every_page
 figures: wheel $(OPENCL) ## draw the figures of the documentation again
 	$(with_opencl) $(python) tests/tools/figures.py --write
 

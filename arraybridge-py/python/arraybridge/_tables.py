@@ -103,6 +103,31 @@ def _loaded(label: str, text: str) -> list[str]:
     return [framework["name"] for framework in frameworks]
 
 
+def place(label: str, text: str, offset: int) -> str:
+    """A place in the text of a file, with line and column from 1 on."""
+    line, column = text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
+    return f"{label}:{line}:{column}"
+
+
+def missing(framework: str, error: AttributeError) -> str:
+    """Where the table of a framework names the attribute that was not found, and what is meant.
+
+    That is an empty string for an attribute that is not in the table, and for the tables of this
+    repository.
+    """
+    import difflib
+    import re
+
+    for label, text in _core._tables()[1:] if error.name else ():
+        start = re.search(rf"^\[{framework}[].]", text, re.MULTILINE)
+        found = start and re.compile(rf"\.{error.name}\b").search(text, start.end())
+        if found:
+            near = difflib.get_close_matches(error.name, dir(error.obj), 1, 0.75)
+            meant = f"; write `{near[0]}`" if near else ""
+            return f"{place(label, text, found.start() + 1)}: there is no `{error.name}`{meant}"
+    return ""
+
+
 # What was read of tables, which do not change.
 _METADATA: dict[str, dict[str, Any] | None] = {}
 

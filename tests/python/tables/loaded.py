@@ -255,3 +255,29 @@ ab.convert(there, "numpy")
     found = bridges.python(code + use, *arguments)
     assert "FrameworkTableError" in found.stderr and f"`{key}` of [changed]" in found.stderr
     assert bridges.python(code + use, table, repr(shape)).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "there"),
+    [
+        ('"data.values"', '"data.valuse"', "<text>:8:18: there is no `valuse`; write `values`"),
+        ("module.make(", "module.meke(", "<text>:9:22: there is no `meke`; write `make`"),
+        ("module.make(", "module.zzz(", "<text>:9:22: there is no `zzz`)"),
+        # An attribute that the framework itself lacks is in no table.
+        ("module.make(data)", "module.broken(data)", "no attribute 'of_theirs')"),
+    ],
+)
+def test_a_misspelt_name_is_found_where_it_stands_when_it_is_used(old, new, there):
+    code = LIBRARY + "\ndef broken(values): return values.of_theirs\n"
+    code += "\nimport sys; sys.modules['changed'] = sys.modules['__main__']\n"
+    table = TABLE.format(name="changed").replace("changed.Array", "__main__.Array")
+    use = """
+import arraybridge as ab, numpy as np
+ab.load_table(text=sys.argv[1])
+try:
+    ab.convert(ab.convert(np.ones(3), "changed"), "numpy")
+except ab.MemoryConversionError as error:
+    print(error.reason)
+"""
+    found = bridges.python(code + use, table.replace(old, new))
+    assert there in found.stdout and found.stdout.count("there is no") == there.count("there is no")

@@ -22,6 +22,7 @@ import ml_dtypes
 import numpy
 from arraybridge import _core, frameworks
 
+from ..._tables import place
 from .. import arrays
 from ..schema import find_class
 
@@ -342,8 +343,7 @@ class Table:
         label, file = self.source
         start = file.find(text, max(file.find(f"[{self.name}]"), 0))
         offset = start + max(text.find(name), 0)
-        line, column = file.count("\n", 0, offset) + 1, offset - file.rfind("\n", 0, offset)
-        where = f"{label}:{line}:{column}: " if start >= 0 else ""
+        where = f"{place(label, file, offset)}: " if start >= 0 else ""
         return f"{where}there is no `{name}`" + (f"; write `{near}`" if near else "")
 
     def dtype_of(self, array: Any) -> Any:

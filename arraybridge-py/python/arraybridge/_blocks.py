@@ -135,9 +135,9 @@ class progress(Block):  # noqa: N801
 
     Steps are the slices of `slice_by_slice` and `process_slices`, the tiles of `tiles`, the arrays
     of a tree of more than 1,000, and the elements of a call that is split because memory ran out.
-    Nothing is shown outside of such a
-    block. A bar of tiles that has `set_postfix_str`, as tqdm's has, also shows the bytes of the
-    first array that are done, how many a second, and how long the others take.
+    Nothing is shown outside of such a block. A bar of tiles that has `set_postfix_str`, as tqdm's
+    has, also shows the bytes of the first array that are done, how many a second, and how long the
+    others take.
 
     Parameters
     ----------

@@ -112,15 +112,20 @@ def place(label: str, text: str, offset: int) -> str:
 def missing(framework: str, error: AttributeError) -> str:
     """Where the table of a framework names the attribute that was not found, and what is meant.
 
-    That is an empty string for an attribute that is not in the table, and for the tables of this
-    repository.
+    That is an empty string for the tables of this repository, for an attribute that the table does
+    not name, and for one of an object that is neither a module nor an array of the framework.
     """
     import difflib
     import re
+    from types import ModuleType
 
+    kind = type(error.obj)
+    named = f'"{kind.__module__}.{kind.__qualname__}"'
     for label, text in _core._tables()[1:] if error.name else ():
         start = re.search(rf"^\[{framework}[].]", text, re.MULTILINE)
-        found = start and re.compile(rf"\.{error.name}\b").search(text, start.end())
+        if start is None or (named not in text and not issubclass(kind, ModuleType)):
+            continue
+        found = re.compile(rf"\.{re.escape(error.name)}\b").search(text, start.end())
         if found:
             near = difflib.get_close_matches(error.name, dir(error.obj), 1, 0.75)
             meant = f"; write `{near[0]}`" if near else ""

@@ -265,10 +265,13 @@ ab.convert(there, "numpy")
         ("module.make(", "module.zzz(", "<text>:9:22: there is no `zzz`)"),
         # An attribute that the framework itself lacks is in no table.
         ("module.make(data)", "module.broken(data)", "no attribute 'of_theirs')"),
+        # Nor is that of another object, even if an array has one of that name.
+        ("module.make(data)", "module.torn(data)", "no attribute 'values')"),
     ],
 )
 def test_a_misspelt_name_is_found_where_it_stands_when_it_is_used(old, new, there):
     code = LIBRARY + "\ndef broken(values): return values.of_theirs\n"
+    code += "\ndef torn(values): return values.values\n"
     code += "\nimport sys; sys.modules['changed'] = sys.modules['__main__']\n"
     table = TABLE.format(name="changed").replace("changed.Array", "__main__.Array")
     use = """

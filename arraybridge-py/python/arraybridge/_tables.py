@@ -119,17 +119,17 @@ def missing(framework: str, error: AttributeError) -> str:
     import re
     from types import ModuleType
 
-    kind = type(error.obj)
+    name, kind = error.name or "", type(error.obj)
     named = f'"{kind.__module__}.{kind.__qualname__}"'
-    for label, text in _core._tables()[1:] if error.name else ():
+    for label, text in _core._tables()[1:] if name else ():
         start = re.search(rf"^\[{framework}[].]", text, re.MULTILINE)
         if start is None or (named not in text and not issubclass(kind, ModuleType)):
             continue
-        found = re.compile(rf"\.{re.escape(error.name)}\b").search(text, start.end())
+        found = re.compile(rf"\.{re.escape(name)}\b").search(text, start.end())
         if found:
-            near = difflib.get_close_matches(error.name, dir(error.obj), 1, 0.75)
+            near = difflib.get_close_matches(name, dir(error.obj), 1, 0.75)
             meant = f"; write `{near[0]}`" if near else ""
-            return f"{place(label, text, found.start() + 1)}: there is no `{error.name}`{meant}"
+            return f"{place(label, text, found.start() + 1)}: there is no `{name}`{meant}"
     return ""
 
 

@@ -19,10 +19,6 @@ thread_local! {
 }
 
 /// Notes from now on where threads panic, beside what was done about panics before.
-#[cfg_attr(
-    Py_LIMITED_API,
-    expect(dead_code, reason = "`vectorcall::install` uses it, which does nothing there")
-)]
 pub fn note_places() {
     static NOTED: Once = Once::new();
     NOTED.call_once(|| {

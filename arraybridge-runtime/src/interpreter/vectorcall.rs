@@ -24,10 +24,6 @@ use super::{interrupt, panic, park};
 /// There is a [`Slot`] of the class at [`Vectorcall::OFFSET`].
 pub unsafe trait Vectorcall: PyClass<Frozen = True> + Sync {
     /// The offset of the slot in the Rust value, in bytes.
-    #[cfg_attr(
-        Py_LIMITED_API,
-        expect(dead_code, reason = "install() uses it, which does nothing there")
-    )]
     const OFFSET: usize;
 
     /// Calls an object.

@@ -103,10 +103,10 @@ impl<'a, 'py> Container<'a, 'py> {
         match self.kind {
             Kind::List => {
                 let list = self.value.cast_exact::<PyList>().ok()?;
-                #[cfg(Py_GIL_DISABLED)]
+                #[cfg(any(Py_GIL_DISABLED, Py_LIMITED_API))]
                 let all_plain = list.iter().all(|item| is_plain(&item));
                 // References would cost more than the rest.
-                #[cfg(not(Py_GIL_DISABLED))]
+                #[cfg(not(any(Py_GIL_DISABLED, Py_LIMITED_API)))]
                 let all_plain = (0..list.len()).all(|index| {
                     // SAFETY: the index is below the length, and no code runs that could change the list.
                     let item =

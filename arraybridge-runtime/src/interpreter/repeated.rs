@@ -1,4 +1,5 @@
-//! Warnings that Python would not show again: those from the same line, under the same filters, as one that it has shown.
+//! Warnings that Python would not show again: those from the same line, under the same filters, as one that it has shown
+//! or ignored.
 //!
 //! Python decides that too, but only after the text is formatted and the frames of this package are counted, which takes
 //! several times as long as sharing an array. CPython notes in the `__warningregistry__` of the caller's module what was
@@ -12,7 +13,7 @@ use crate::intern;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::{PyDict, PyList, PyString, PyType};
 
 use super::once::Once;
 
@@ -27,7 +28,7 @@ struct Place {
     warning: (usize, u64),
 }
 
-/// A warning that was shown, and the filters under which it was.
+/// A warning that was shown or ignored, and the filters under which it was.
 struct Shown {
     place: Place,
     filters: Py<PyList>,
@@ -82,8 +83,8 @@ fn filters(py: Python<'_>) -> Option<Bound<'_, PyList>> {
     filters.cast_into_exact().ok()
 }
 
-/// Returns whether Python has shown this warning at the place of the frame that runs, and would not show it again. Two
-/// warnings with one name and one key have the same text.
+/// Returns whether Python has shown or ignored this warning at the place of the frame that runs, and would not show it
+/// now. Two warnings with one name and one key have the same text.
 #[inline]
 pub fn was_shown(py: Python<'_>, name: &'static str, key: u64) -> bool {
     if cfg!(Py_GIL_DISABLED) {
@@ -103,7 +104,39 @@ pub fn was_shown(py: Python<'_>, name: &'static str, key: u64) -> bool {
     })
 }
 
-/// Remembers a warning that was given for the frame that runs, if Python has noted it as shown.
+/// Returns whether the first filter that applies to a warning ignores it, which Python notes nowhere. A filter is an
+/// action, a pattern of the text, a class, a pattern of the module, and a line, as in `warnings.filters`.
+fn is_ignored<'py>(
+    filters: &Bound<'py, PyList>,
+    text: &str,
+    class: &Bound<'py, PyAny>,
+    globals: &Bound<'py, PyAny>,
+    line: &Bound<'py, PyAny>,
+) -> PyResult<bool> {
+    let module = globals.get_item("__name__")?;
+    let text = PyString::new(filters.py(), text).into_any();
+    let matches = |pattern: &Bound<'py, PyAny>, value: &Bound<'py, PyAny>| match pattern {
+        none if none.is_none() => Ok(true),
+        // The interpreter's own filters have plain text.
+        exact if exact.is_instance_of::<PyString>() => exact.eq(value),
+        pattern => pattern.call_method1("match", (value,))?.is_truthy(),
+    };
+    let class = class.cast::<PyType>()?;
+    for filter in filters {
+        let (action, message, category, of_module, of_line): (String, Bound<'_, PyAny>, _, _, i64) =
+            filter.extract()?;
+        if matches(&message, &text)?
+            && class.is_subclass(&category)?
+            && matches(&of_module, &module)?
+            && (of_line == 0 || line.eq(of_line)?)
+        {
+            return Ok(action == "ignore");
+        }
+    }
+    Ok(false)
+}
+
+/// Remembers a warning that was given for the frame that runs, if Python has noted it as shown, or its filters ignore it.
 #[cold]
 pub fn remember(
     py: Python<'_>,
@@ -117,11 +150,12 @@ pub fn remember(
         let (place, code) = Place::current(py, (name.as_ptr() as usize, key))?;
         let frame = py.import("sys").ok()?.call_method0("_getframe").ok()?;
         let line = frame.getattr(intern!(py, "f_lineno")).ok()?;
-        let registry = frame.getattr(intern!(py, "f_globals")).ok()?;
-        let registry = registry.get_item("__warningregistry__").ok()?;
-        let is_noted = registry.get_item((text, class, line)).ok()?.is_truthy().ok()?;
+        let globals = frame.getattr(intern!(py, "f_globals")).ok()?;
+        let noted = || globals.get_item("__warningregistry__")?.get_item((text, class, &line));
+        let is_silent = noted().is_ok_and(|noted| noted.is_truthy().unwrap_or(false))
+            || is_ignored(&filters, text, class, &globals, &line).ok()?;
         let items = filters.iter().map(Bound::unbind).collect();
-        is_noted.then(|| Shown { place, filters: filters.unbind(), items, _code: code.unbind() })
+        is_silent.then(|| Shown { place, filters: filters.unbind(), items, _code: code.unbind() })
     };
     if let Some(noted) = noted() {
         let index = noted.place.index();

@@ -1,18 +1,23 @@
 """How often a warning is shown, beside one of Python's own on the same lines."""
 
 import contextlib
+import sysconfig
 import warnings
 
 import arraybridge as ab
 import pytest
 
 
-def shown(array, change):
+def default():
+    warnings.simplefilter("default")
+
+
+def shown(array, change, begin=default):
     """Return how many warnings of ours, and of Python's, were raised or shown in three rounds."""
     raised = [0, 0]
     with warnings.catch_warnings(record=True) as caught:
         warnings.resetwarnings()
-        warnings.simplefilter("default")
+        begin()
         for number in range(3):
             with contextlib.nullcontext() if number != 1 else change():
                 for _ in range(3):
@@ -57,6 +62,48 @@ def appended():
 def test_a_warning_is_shown_as_often_as_one_of_python(torch, jax, change):
     ours, pythons = shown(jax.numpy.ones(3), change)
     assert ours == pythons
+
+
+IGNORED = {
+    "all": {},
+    "classes": {"category": Warning},
+    "texts": {"message": "this PyTorch array|beside it"},
+    "this module": {"module": __name__.replace(".", r"\.")},
+    "another class": {"category": DeprecationWarning},
+    "another text": {"message": "another"},
+    "another module": {"module": "another"},
+    "another line": {"lineno": 1},
+}
+
+
+@pytest.mark.parametrize("ignored", IGNORED)
+@pytest.mark.parametrize("change", [*map(changed, ("always", "error", "default")), cleared])
+def test_a_warning_is_ignored_where_one_of_python_is(torch, jax, change, ignored):
+    def begin():
+        warnings.simplefilter("default")
+        warnings.filterwarnings("ignore", **IGNORED[ignored])
+
+    ours, pythons = shown(jax.numpy.ones(3), change, begin)
+    assert ours == pythons
+
+
+@pytest.mark.skipif(
+    sysconfig.get_config_var("Py_GIL_DISABLED"), reason="nothing is remembered without a GIL"
+)
+def test_a_warning_that_is_ignored_is_not_asked_about_again(torch, jax):
+    class Pattern:
+        asked = 0
+
+        def match(self, text):
+            Pattern.asked += 1
+            return text
+
+    array = jax.numpy.ones(3)
+    with warnings.catch_warnings():
+        warnings.filters.insert(0, ("ignore", Pattern(), Warning, None, 0))
+        for _ in range(9):
+            ab.convert(array, "torch")
+    assert 0 < Pattern.asked <= 2
 
 
 def test_another_line_and_another_pair_warn_again(torch, jax):

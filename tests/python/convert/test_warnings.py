@@ -78,9 +78,10 @@ IGNORED = {
 
 @pytest.mark.parametrize("ignored", IGNORED)
 @pytest.mark.parametrize("change", [*map(changed, ("always", "error", "default")), cleared])
-def test_a_warning_is_ignored_where_one_of_python_is(torch, jax, change, ignored):
+@pytest.mark.parametrize("action", ["default", "always"])
+def test_a_warning_is_ignored_where_one_of_python_is(torch, jax, action, change, ignored):
     def begin():
-        warnings.simplefilter("default")
+        warnings.simplefilter(action)
         warnings.filterwarnings("ignore", **IGNORED[ignored])
 
     ours, pythons = shown(jax.numpy.ones(3), change, begin)

@@ -33,9 +33,8 @@ import bridges  # noqa: E402
 # What happens once, such as a collection of all garbage, is in one round. The smallest one counts.
 CALLS, ROUNDS = 500, 4
 WARM_UP = 300
-# What a call takes from the heap depends on what lies there: 12 % more in all rounds of one process
-# were seen once, and not again. So a call that seems slower is counted in other processes, in which
-# other memory was taken first, and the smallest count is kept.
+# One call took 12 % more in all rounds of one process, and never again; the cause is not known. So
+# a call that seems slower is counted in other processes too, and the smallest count is kept.
 PROCESSES = 3
 FUNCTIONS = "tests/benchmarks/functions"
 
@@ -49,7 +48,6 @@ void off(const char *name) { CALLGRIND_DUMP_STATS_AT(name); CALLGRIND_STOP_INSTR
 CODE = """
 import ctypes, json, sys
 counter, calls = ctypes.CDLL(sys.argv[1]), json.loads(sys.argv[2])
-moved = [bytearray(1000 * size) for size in range({moved})]
 import bridges
 bridges.load(*{frameworks})
 import numpy as np, arraybridge as ab
@@ -196,21 +194,13 @@ def run(code: str, folder: Path, cases: object) -> tuple[dict[str, int], str]:
     return dumped(folder) if done.returncode == 0 else {}, done.stderr
 
 
-def count(group: Group, moved: int = 0) -> dict[str, tuple[int, int | None]]:
-    """The instructions of each of our calls, and of the same by hand.
-
-    moved says how many pieces of memory the process takes before all else.
-    """
+def count(group: Group) -> dict[str, tuple[int, int | None]]:
+    """The instructions of each of our calls, and of the same by hand."""
     calls = {LOOP: "pass"}
     for name, (ours, by_hand) in group.calls.items():
         calls |= {name: ours} | ({f"{name}, by hand": by_hand} if by_hand else {})
     code = CODE.format(
-        frameworks=group.frameworks,
-        setup=group.setup,
-        moved=moved,
-        warm_up=WARM_UP,
-        calls=CALLS,
-        rounds=ROUNDS,
+        frameworks=group.frameworks, setup=group.setup, warm_up=WARM_UP, calls=CALLS, rounds=ROUNDS
     )
     with tempfile.TemporaryDirectory() as folder:
         found, errors = run(code, Path(folder), calls)
@@ -283,10 +273,10 @@ def main() -> int:
     slower = []
     for group in options.only:
         counts = count(GROUPS[group])
-        for process in range(1, PROCESSES):
+        for _ in range(1, PROCESSES):
             if not over(counts, before, options.tolerance):
                 break
-            for name, (ours, by_hand) in count(GROUPS[group], moved=7 * process).items():
+            for name, (ours, by_hand) in count(GROUPS[group]).items():
                 counts[name] = (min(ours, counts[name][0]), by_hand)
         slower += over(counts, before, options.tolerance)
         for name, (ours, by_hand) in counts.items():

@@ -103,33 +103,38 @@ def _loaded(label: str, text: str) -> list[str]:
     return [framework["name"] for framework in frameworks]
 
 
-def place(label: str, text: str, offset: int) -> str:
-    """A place in the text of a file, with line and column from 1 on."""
+def absent(label: str, text: str, offset: int, name: str, near: str) -> str:
+    """Where a name that does not exist stands in the text of a file, and what is probably meant.
+
+    A negative offset means that the place is not known.
+    """
     line, column = text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
-    return f"{label}:{line}:{column}"
+    where = f"{label}:{line}:{column}: " if offset >= 0 else ""
+    return f"{where}there is no `{name}`" + (f"; write `{near}`" if near else "")
 
 
-def missing(framework: str, error: AttributeError) -> str:
-    """Where the table of a framework names the attribute that was not found, and what is meant.
+def missing(error: AttributeError) -> str:
+    """Where a table names the attribute that was not found, and what is meant.
 
-    That is an empty string for the tables of this repository, for an attribute that the table does
-    not name, and for one of an object that is neither a module nor an array of the framework.
+    That is an empty string for the tables of this repository, and for an attribute of an object
+    that is neither in a module nor of a class of a table that names it.
     """
     import difflib
     import re
     from types import ModuleType
 
-    name, kind = error.name or "", type(error.obj)
-    named = f'"{kind.__module__}.{kind.__qualname__}"'
+    name, owner, kind = error.name or "", error.obj, type(error.obj)
+    if isinstance(owner, ModuleType):
+        told = owner.__name__.partition(".")[0]
+    else:
+        told = f'"{kind.__module__}.{kind.__qualname__}"'
+    pattern = re.compile(rf"\.{re.escape(name)}\b")
     for label, text in _core._tables()[1:] if name else ():
-        start = re.search(rf"^\[{framework}[].]", text, re.MULTILINE)
-        if start is None or (named not in text and not issubclass(kind, ModuleType)):
-            continue
-        found = re.compile(rf"\.{re.escape(name)}\b").search(text, start.end())
+        start = text.find(told)
+        found = start >= 0 and (pattern.search(text, start) or pattern.search(text))
         if found:
-            near = difflib.get_close_matches(name, dir(error.obj), 1, 0.75)
-            meant = f"; write `{near[0]}`" if near else ""
-            return f"{place(label, text, found.start() + 1)}: there is no `{name}`{meant}"
+            near = next(iter(difflib.get_close_matches(name, dir(owner), 1, 0.75)), "")
+            return absent(label, text, found.start() + 1, name, near)
     return ""
 
 

@@ -9,7 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
 from . import _core  # type: ignore[attr-defined]
 from ._blocks import Block
@@ -26,11 +26,35 @@ FIELDS = (
     "device", "ns", "start", "pid", "thread", "file", "line",
 )  # fmt: skip
 PAIR = FIELDS[:6]
-HEAD = ("conversion", "number", "size", "time", "route")
+
+
+class Report:
+    """A table whose rows may have a reason: as text, in colours by Rich, in a notebook."""
+
+    __slots__ = ()
+    _head: ClassVar[tuple[str, ...]]
+
+    def _rows(self) -> list[tuple[tuple[str, ...], str | None]]:
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        from ._tools.page import reasoned_table
+
+        return reasoned_table(self._head, self._rows())
+
+    def __rich__(self) -> Any:
+        from ._tools.terminal import coloured
+
+        return coloured(str(self))
+
+    def _repr_html_(self) -> str:
+        from ._tools.page import reasoned_html
+
+        return reasoned_html(self._head, self._rows())
 
 
 @final
-class trace:
+class trace(Report):
     """Collect a record of every conversion in the context: ``with trace() as records``.
 
     Traces nest: an outer trace also collects the records of an inner one. Other threads, and
@@ -54,6 +78,7 @@ class trace:
     """
 
     __slots__ = ("_block", "_everywhere", "records", "spans")
+    _head = ("conversion", "number", "size", "time", "route")
 
     def __init__(self, *, everywhere: bool = False) -> None:
         self._everywhere = everywhere
@@ -159,21 +184,6 @@ class trace:
             advice = total["remedy"] and f"{total['why']}; to avoid that, {total['remedy']}"
             rows.append((row, advice or total["why"]))
         return [*rows, ((*summed("total", self.totals()), ""), None)]
-
-    def __str__(self) -> str:
-        from ._tools.page import reasoned_table
-
-        return reasoned_table(HEAD, self._rows())
-
-    def __rich__(self) -> Any:
-        from ._tools.terminal import coloured
-
-        return coloured(str(self))
-
-    def _repr_html_(self) -> str:
-        from ._tools.page import reasoned_html
-
-        return reasoned_html(HEAD, self._rows())
 
 
 @final

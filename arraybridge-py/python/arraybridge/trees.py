@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -13,6 +12,7 @@ from . import _core  # type: ignore[attr-defined]
 from ._blocks import _BARS
 from ._core import convert, explain  # type: ignore[import-not-found]
 from .exceptions import MemoryConversionError, UnsupportedDtypeError
+from .tracing import Report
 
 if TYPE_CHECKING:
     from . import Record
@@ -30,7 +30,6 @@ _MANY = 1000
 # Stands for what a tree would hold instead, where nothing is made.
 _CHANGED = object()
 
-_HEAD = ("array", "dtype", "size", "route")
 _Opened = tuple[list[Any], Callable[[list[Any]], Any]]
 
 
@@ -118,8 +117,11 @@ def convert_tree(
 
         return walk.mapped(tree, converted), len(done)
 
-    with contextlib.nullcontext() if bar is None else contextlib.closing(bar):
+    try:
         (result, number), records, start = _core._gathered(mapped)
+    finally:
+        if bar is not None:
+            bar.close()
     if records and start is not None:
         _core._push(_summary(records, number), start)
     return result
@@ -208,7 +210,7 @@ def _asked(
 
 
 @final
-class TreePlan:
+class TreePlan(Report):
     """The plan of `convert_tree`. ``str()`` of it is a table, with the totals in its last row.
 
     >>> import numpy, arraybridge
@@ -218,6 +220,7 @@ class TreePlan:
     """
 
     __slots__ = ("leaves",)
+    _head = ("array", "dtype", "size", "route")
 
     def __init__(self, leaves: dict[str, Record]) -> None:
         self.leaves = leaves
@@ -250,21 +253,6 @@ class TreePlan:
 
         total = f"{size(self.nbytes)}, {size(self.copied)} copied"
         return f"<plan of a tree: {len(self.leaves)} arrays, {total}>"
-
-    def __str__(self) -> str:
-        from ._tools.page import reasoned_table
-
-        return reasoned_table(_HEAD, self._rows())
-
-    def __rich__(self) -> Any:
-        from ._tools.terminal import coloured
-
-        return coloured(str(self))
-
-    def _repr_html_(self) -> str:
-        from ._tools.page import reasoned_html
-
-        return reasoned_html(_HEAD, self._rows())
 
 
 def _bar(make: Callable[..., Any], tree: Any, is_leaf: Any, namespace: str) -> Any:

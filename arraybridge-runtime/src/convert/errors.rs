@@ -1,6 +1,5 @@
 //! The reasons why a conversion cannot be done, in words that name the way out.
 
-use pyo3::exceptions::PyAttributeError;
 use pyo3::prelude::*;
 
 use super::plan::Why;
@@ -11,10 +10,8 @@ use crate::framework::loaded::Loaded;
 use crate::framework::oom;
 use crate::framework::registry;
 use crate::framework::spec::{DType, Framework, Guard, Kind};
-use crate::intern;
 use crate::interpreter::classes::shown_name;
-use crate::interpreter::error::{ConversionError, Error, Failure, attempt, first_line};
-use crate::interpreter::package::Part;
+use crate::interpreter::error::{ConversionError, Error, Failure, first_line};
 use crate::interpreter::{classes, fork};
 
 pub(super) fn class_name(data: &Bound<'_, PyAny>) -> String {
@@ -70,26 +67,8 @@ pub(super) fn raised(
     if oom::passes_through(py, &error) {
         return Error::Python(error);
     }
-    let reason = words(line_of(py, framework, &error));
+    let reason = words(first_line(py, &error));
     framework.error(failure, method, reason).caused_by(error)
-}
-
-/// The first line of an error. That of an attribute which is not there says where the table names it.
-fn line_of(py: Python<'_>, framework: &Framework, error: &PyErr) -> String {
-    let line = first_line(py, error);
-    if !error.is_instance_of::<PyAttributeError>(py) {
-        return line;
-    }
-    let place = Part::Tables
-        .get(py)
-        .and_then(|tables| {
-            tables.call_method1(intern!(py, "missing"), (framework.name, error.value(py)))
-        })
-        .and_then(|place| place.extract::<String>());
-    match attempt(py, place) {
-        Some(place) if !place.is_empty() => format!("{line}; {place}"),
-        _ => line,
-    }
 }
 
 /// The object is an array of another framework than the caller says.
@@ -185,7 +164,7 @@ pub(super) fn export_failed(loaded: Loaded<'_>, data: &Bound<'_, PyAny>, error: 
     if oom::passes_through(py, &error) {
         return Error::Python(error);
     }
-    let line = line_of(py, loaded.framework, &error);
+    let line = first_line(py, &error);
     if let Some(error) = reason(loaded, data, Some(error.clone_ref(py))) {
         return error;
     }

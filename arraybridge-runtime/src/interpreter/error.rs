@@ -3,8 +3,8 @@
 use std::ffi::CString;
 
 use pyo3::exceptions::{
-    PyImportError, PyKeyboardInterrupt, PyMemoryError, PyRuntimeError, PyTypeError, PyUserWarning,
-    PyValueError,
+    PyAttributeError, PyImportError, PyKeyboardInterrupt, PyMemoryError, PyRuntimeError,
+    PyTypeError, PyUserWarning, PyValueError,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyType;
@@ -18,12 +18,24 @@ pub fn shown(object: &Bound<'_, PyAny>) -> String {
     object.repr().map(|text| text.to_string()).unwrap_or_default()
 }
 
-/// An exception's class and the first line of its message. Frameworks append C++ stack traces.
+/// An exception's class and the first line of its message. Frameworks append C++ stack traces. After an attribute that
+/// is not there comes where a table names it.
 pub fn first_line(py: Python<'_>, error: &PyErr) -> String {
     let text = error.value(py).to_string();
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     let name = error.get_type(py).name().map(|n| n.to_string()).unwrap_or_default();
-    if line.is_empty() { name } else { format!("{name}: {line}") }
+    let line = if line.is_empty() { name } else { format!("{name}: {line}") };
+    if !error.is_instance_of::<PyAttributeError>(py) {
+        return line;
+    }
+    let missing = || -> PyResult<String> {
+        let tables = Part::Tables.get(py)?;
+        tables.call_method1(crate::intern!(py, "missing"), (error.value(py),))?.extract()
+    };
+    match attempt(py, missing()) {
+        Some(place) if !place.is_empty() => format!("{line}; {place}"),
+        _ => line,
+    }
 }
 
 /// Adds a note to an exception that does not have it yet: a program may raise one object again and again.

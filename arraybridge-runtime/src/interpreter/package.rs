@@ -65,7 +65,7 @@ parts! {
     /// The classes of coroutines and generators of declared functions, by name.
     Steps = "steps",
     /// `discover(package) -> bool`: reads the tables of installed packages, unless an object of `package` needs none;
-    /// `missing(framework, error) -> str`: where a table names an attribute that is not there.
+    /// `missing(error) -> str`: where a table names an attribute that is not there.
     Tables = "tables",
     /// Objects with an array inside: `_is_registered(class)`, `_opened(object)`, `_rewrapped(..)` and others.
     Wrappers = "wrappers",

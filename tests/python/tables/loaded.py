@@ -262,6 +262,11 @@ ab.convert(there, "numpy")
     [
         ('"data.values"', '"data.valuse"', "<text>:8:18: there is no `valuse`; write `values`"),
         ("module.make(", "module.meke(", "<text>:9:22: there is no `meke`; write `make`"),
+        (
+            'dtype = "name"',
+            'dtype = "name"\ndtype_of = "data.dtypee"',
+            "<text>:8:18: there is no `dtypee`; write `dtype`; correct the table",
+        ),
         ("module.make(", "module.zzz(", "<text>:9:22: there is no `zzz`)"),
         # An attribute that the framework itself lacks is in no table.
         ("module.make(data)", "module.broken(data)", "no attribute 'of_theirs')"),

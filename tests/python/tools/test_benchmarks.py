@@ -168,7 +168,7 @@ def test_a_comparison_of_instructions_fails_for_a_slower_call(monkeypatch, tmp_p
 
     before = tmp_path / "before.md"
     before.write_text("| path | instructions | by hand |\n|---|---|---|\n| a -> b | 1000 | 7 |\n")
-    monkeypatch.setattr(instructions, "count", lambda *_, **__: {"a -> b": (now, None)})
+    monkeypatch.setattr(instructions, "count", lambda *_: {"a -> b": (now, None)})
     arguments = ["--only", "numpy", "--compare", str(before), "--tolerance", "0.02"]
     monkeypatch.setattr(sys, "argv", ["instructions.py", *arguments])
     assert instructions.main() == status
@@ -180,7 +180,7 @@ def test_a_call_that_is_slower_in_one_process_alone_is_not_slower(monkeypatch, t
     before = tmp_path / "before.md"
     before.write_text("| path | instructions | by hand |\n|---|---|---|\n| a -> b | 1000 | 7 |\n")
     counts = iter([(1120, 7), (1005, 8)])
-    monkeypatch.setattr(instructions, "count", lambda *_, **__: {"a -> b": next(counts)})
+    monkeypatch.setattr(instructions, "count", lambda *_: {"a -> b": next(counts)})
     monkeypatch.setattr(
         sys, "argv", ["instructions.py", "--only", "numpy", "--compare", str(before)]
     )

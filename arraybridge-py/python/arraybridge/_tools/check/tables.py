@@ -22,7 +22,7 @@ import ml_dtypes
 import numpy
 from arraybridge import _core, frameworks
 
-from ..._tables import place
+from ..._tables import absent
 from .. import arrays
 from ..schema import find_class
 
@@ -342,9 +342,8 @@ class Table:
         """Where a name in a text of the file is, and the name that is probably meant."""
         label, file = self.source
         start = file.find(text, max(file.find(f"[{self.name}]"), 0))
-        offset = start + max(text.find(name), 0)
-        where = f"{place(label, file, offset)}: " if start >= 0 else ""
-        return f"{where}there is no `{name}`" + (f"; write `{near}`" if near else "")
+        offset = start + max(text.find(name), 0) if start >= 0 else -1
+        return absent(label, file, offset, name, near)
 
     def dtype_of(self, array: Any) -> Any:
         """Return the dtype of an array by the framework's word; None if it says nothing."""

@@ -28,12 +28,39 @@ impl Block {
     }
 }
 
+/// The elements that are cast again, rounded once, if one of them may have another result.
+const AGAIN: usize = 256;
+
+/// The way to a small float by one rounding. It is slower than by a cast to `f32`, which is the same for all numbers but those
+/// that become the middle of two.
+#[derive(Clone, Copy)]
+pub(super) struct Exact {
+    /// The search for numbers that are no `f32`.
+    rounded: Rounded,
+    /// The first step.
+    odd: Kernel,
+}
+
+impl Exact {
+    /// Returns whether one of the elements is no `f32`.
+    ///
+    /// # Safety
+    ///
+    /// The conditions of [`Rounded`].
+    unsafe fn is_needed(self, src: *const u8, len: usize) -> bool {
+        // SAFETY: as the caller promises. An `f32` has fewer bits than any type with this search.
+        unsafe { (self.rounded)(src, len, f32::MANTISSA_DIGITS) > 0 }
+    }
+}
+
 /// The loops that make up a cast, which run one after the other on each block.
 pub(super) struct CastPlan {
     pub steps: SmallVec<[Kernel; 4]>,
     /// The search for the extremes that [`Scaling::Stretch`] needs, and the first step if that decodes its source.
     pub extremes: Option<Extremes>,
     pub decode: Option<Kernel>,
+    /// What a cast needs whose two steps round twice.
+    pub exact: Option<Exact>,
     /// The search for integers with more significant bits than this.
     pub rounded: Option<(Rounded, u32)>,
     pub params: Params,
@@ -63,6 +90,7 @@ impl CastPlan {
             steps: SmallVec::new(),
             extremes: None,
             decode: None,
+            exact: None,
             rounded: None,
             params: Params::default(),
             src_size,
@@ -92,10 +120,16 @@ impl CastPlan {
             }
             self.steps.push(interleave);
         } else if let Some(encode) = kernel::encode_f32(dst) {
-            if now != DType::Float32 {
-                self.steps.push(kernel::odd(now)?);
+            let near = kernel::encode_near(dst);
+            match (kernel::odd(now), near) {
+                (Some(odd), Some(near)) => {
+                    self.exact = kernel::rounded_to_f32(now).map(|rounded| Exact { rounded, odd });
+                    self.steps.extend([kernel::clamp(now, DType::Float32)?, near]);
+                }
+                (Some(odd), None) => self.steps.extend([odd, encode]),
+                (None, _) if now == DType::Float32 => self.steps.push(encode),
+                (None, _) => self.steps.extend([kernel::clamp(now, DType::Float32)?, encode]),
             }
-            self.steps.push(encode);
         } else if now != dst || now == src {
             let step = self.scaled(now, dst, scaling)?;
             self.steps.push(step);
@@ -143,7 +177,51 @@ impl CastPlan {
                     losses += step(there, here, count, &inner);
                     std::mem::swap(&mut here, &mut there);
                 }
-                losses += last(at.dst.add(start * self.dst_size), here, count, &params);
+                let at = Pointers {
+                    dst: at.dst.add(start * self.dst_size),
+                    src: at.src.add(start * self.src_size),
+                };
+                let lost = last(at.dst, here, count, &params);
+                losses += match self.exact {
+                    None => lost,
+                    Some(exact) if lost.fractions > 0 && exact.is_needed(at.src, count) => {
+                        self.once(exact, at, here, count)
+                    }
+                    Some(_) => Losses { fractions: 0, ..lost },
+                };
+            }
+        }
+        losses
+    }
+
+    /// Casts a block whose elements are in `near` as `f32`, where one may have been rounded to another number than by a single
+    /// rounding.
+    ///
+    /// # Safety
+    ///
+    /// The conditions of [`Kernel`], with the source of the first step and the target of the last. The block holds
+    /// the elements.
+    #[cold]
+    unsafe fn once(&self, exact: Exact, at: Pointers, near: *mut u8, len: usize) -> Losses {
+        let last = self.steps[self.steps.len() - 1];
+        let params = Params { stream: false, ..self.params };
+        let mut losses = Losses::default();
+        for start in (0..len).step_by(AGAIN) {
+            let count = AGAIN.min(len - start);
+            // SAFETY: as the caller promises.
+            unsafe {
+                let (dst, src) =
+                    (at.dst.add(start * self.dst_size), at.src.add(start * self.src_size));
+                let near = near.add(start * size_of::<f32>());
+                let mut lost = last(dst, near, count, &params);
+                if lost.fractions > 0 && exact.is_needed(src, count) {
+                    // What became infinite there was counted, and is counted again.
+                    let counted = self.steps[0](near, src, count, &params).clipped;
+                    (exact.odd)(near, src, count, &params);
+                    lost = last(dst, near, count, &params);
+                    lost.clipped -= counted;
+                }
+                losses.clipped += lost.clipped;
             }
         }
         losses

@@ -7,62 +7,27 @@ use super::{Bool, Convert, Params};
 /// A number as an `f32`, rounded to odd: the last bit says whether anything was cut off, so rounding the result
 /// to a smaller format is the same as rounding the original once.
 pub(in super::super) trait ToOdd: Copy {
-    /// True if [`quick_odd`](Self::quick_odd) is faster.
-    const IS_QUICK: bool;
     fn to_odd(self) -> f32;
-
-    /// The same by arithmetic with floats, and 0 if it may be another number: for NaN, and for what a thread may flush to
-    /// zero.
-    fn quick_odd(self) -> (f32, u32);
 }
 
 macro_rules! to_odd {
-    ($($src:ident $is_quick:literal |$x:ident| $odd:expr, $quick:expr;)*) => {$(
+    ($($src:ident |$x:ident| $odd:expr;)*) => {$(
         impl ToOdd for $src {
-            const IS_QUICK: bool = $is_quick;
-
             #[inline(always)]
             fn to_odd(self) -> f32 {
                 let $x = self;
-                $odd
-            }
-
-            #[inline(always)]
-            fn quick_odd(self) -> (f32, u32) {
-                let $x = self;
-                $quick
+                f64_to_odd($odd)
             }
         }
     )*};
 }
 
 to_odd! {
-    Bool false |x| f32::from(u8::from(x.0 != 0)), (x.to_odd(), 1);
-    u8 false |x| f32::from(x), (x.to_odd(), 1);
-    i8 false |x| f32::from(x), (x.to_odd(), 1);
-    u16 false |x| f32::from(x), (x.to_odd(), 1);
-    i16 false |x| f32::from(x), (x.to_odd(), 1);
-    f32 false |x| x, (x, 1);
-    u32 true |x| f64_to_odd(f64::from(x)), quick_f64(f64::from(x));
-    i32 true |x| f64_to_odd(f64::from(x)), quick_f64(f64::from(x));
-    u64 true |x| f64_to_odd(u64_to_odd(x)), quick_f64(u64_to_odd(x));
-    i64 true |x| f64_to_odd(i64_to_odd(x)), quick_f64(i64_to_odd(x));
-    f64 true |x| f64_to_odd(x), quick_f64(x);
-}
-
-/// An `f64` as an `f32`, rounded to odd, and 0 if it is NaN or smaller than the normal numbers of `f32`.
-#[inline(always)]
-fn quick_f64(x: f64) -> (f32, u32) {
-    const LEAST: u64 = (1023 - 126) << (f64::MANTISSA_DIGITS - 1);
-    const INFINITE: u64 = 0x7ff << (f64::MANTISSA_DIGITS - 1);
-    let near = x as f32;
-    let back = f64::from(near);
-    // What was rounded away from zero is one too large.
-    let down = near.to_bits().wrapping_sub(u32::from(back.abs() > x.abs()));
-    let odd = down | u32::from(back != x);
-    let magnitude = x.to_bits() & (u64::MAX >> 1);
-    let certain = magnitude.wrapping_sub(LEAST) <= INFINITE - LEAST || magnitude == 0;
-    (f32::from_bits(odd), u32::from(certain))
+    u32 |x| f64::from(x);
+    i32 |x| f64::from(x);
+    u64 |x| u64_to_odd(x);
+    i64 |x| i64_to_odd(x);
+    f64 |x| x;
 }
 
 /// An integer as an `f64`, rounded to odd.
@@ -103,7 +68,7 @@ fn f64_to_odd(x: f64) -> f32 {
     let bits = match magnitude < INFINITE {
         true => finite as u32,
         false if magnitude == INFINITE => f32::INFINITY.to_bits(),
-        false => f32::NAN.to_bits(),
+        false => f32::NAN.to_bits() | (magnitude >> (FRACTION - 23)) as u32 & 0x3f_ffff,
     };
     f32::from_bits(bits | (x.to_bits() >> 32) as u32 & 1 << 31)
 }
@@ -115,16 +80,9 @@ impl<S: ToOdd> Convert for Odd<S> {
     type Src = S;
     type Dst = f32;
 
-    const IS_QUICK: bool = S::IS_QUICK;
-
     #[inline(always)]
     fn convert(x: S, _: &Params) -> (f32, bool) {
         (x.to_odd(), false)
-    }
-
-    #[inline(always)]
-    fn quick(x: S, _: &Params) -> (f32, u32) {
-        x.quick_odd()
     }
 }
 
@@ -163,10 +121,43 @@ pub(in super::super) struct EncodeF32<F>(F);
 impl<F: SmallFloat> Convert for EncodeF32<F> {
     type Src = f32;
     type Dst = F::Bits;
+    const HAS_INSTRUCTION: bool = F::HAS_INSTRUCTION;
 
     #[inline(always)]
     fn convert(x: f32, _: &Params) -> (F::Bits, bool) {
         F::encode_f32(x)
+    }
+
+    #[inline(always)]
+    unsafe fn by_instruction(dst: *mut F::Bits, src: *const f32, len: usize) {
+        // SAFETY: as the caller promises.
+        unsafe { F::encode_by_instruction(dst, src, len) }
+    }
+}
+
+/// A number that was rounded to the nearest `f32`, to a small float, rounded half to even. Only a number that is now in the
+/// middle of two can have another result than without the first rounding; it is counted as one that loses a fraction.
+pub(in super::super) struct EncodeNear<F>(F);
+
+impl<F: SmallFloat> Convert for EncodeNear<F> {
+    type Src = f32;
+    type Dst = F::Bits;
+    const HAS_INSTRUCTION: bool = F::HAS_INSTRUCTION;
+
+    #[inline(always)]
+    fn convert(x: f32, params: &Params) -> (F::Bits, bool) {
+        EncodeF32::<F>::convert(x, params)
+    }
+
+    #[inline(always)]
+    unsafe fn by_instruction(dst: *mut F::Bits, src: *const f32, len: usize) {
+        // SAFETY: as the caller promises.
+        unsafe { F::encode_by_instruction(dst, src, len) }
+    }
+
+    #[inline(always)]
+    fn loses_fraction(x: f32) -> bool {
+        F::is_midpoint(x)
     }
 }
 

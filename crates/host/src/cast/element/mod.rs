@@ -5,7 +5,7 @@ mod float;
 mod scale;
 
 pub(super) use self::clamp::Clamp;
-pub(super) use self::float::{Complex, Decode, EncodeF32, NonZero, Odd, Parts};
+pub(super) use self::float::{Complex, Decode, EncodeF32, EncodeNear, NonZero, Odd, Parts};
 #[cfg(test)]
 pub(super) use self::float::{Encode, ToOdd};
 pub(super) use self::scale::{Stretch, Unit};
@@ -57,6 +57,17 @@ pub(super) trait Convert {
     fn quick(x: Self::Src, params: &Params) -> (Self::Dst, u32) {
         (Self::convert(x, params).0, 0)
     }
+
+    /// True if the processor has an instruction for it, with AVX2.
+    const HAS_INSTRUCTION: bool = false;
+
+    /// Converts a multiple of eight elements by that instruction.
+    ///
+    /// # Safety
+    ///
+    /// The conditions of [`Kernel`](super::kernel::Kernel), on a processor with AVX2 and F16C.
+    #[inline(always)]
+    unsafe fn by_instruction(_: *mut Self::Dst, _: *const Self::Src, _: usize) {}
 
     /// Returns whether rounding loses the element's fraction.
     #[inline(always)]

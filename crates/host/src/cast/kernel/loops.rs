@@ -95,7 +95,7 @@ unsafe fn chunks<C: Convert, const FUSED: bool, const STREAM: bool>(
         };
     }
     // SAFETY: the rest is inside both arrays.
-    losses += unsafe { elements::<C>(dst.add(whole), src.add(whole), len - whole, params) };
+    losses += unsafe { elements::<C, true>(dst.add(whole), src.add(whole), len - whole, params) };
     losses
 }
 
@@ -123,7 +123,11 @@ unsafe fn convert_chunk<C: Convert, const FUSED: bool>(
                 *exact = PATIENCE;
             }
         }
-        elements::<C>(dst, src, CHUNK, params)
+        if FUSED && C::HAS_INSTRUCTION {
+            C::by_instruction(dst, src, CHUNK);
+            return elements::<C, false>(dst, src, CHUNK, params);
+        }
+        elements::<C, true>(dst, src, CHUNK, params)
     }
 }
 
@@ -150,13 +154,13 @@ unsafe fn quick_elements<C: Convert>(
     least > 0
 }
 
-/// Converts a few elements.
+/// Converts a few elements, or only counts what is lost.
 ///
 /// # Safety
 ///
 /// The conditions of [`Kernel`](super::Kernel); `len` fits in 32 bits.
 #[inline(always)]
-unsafe fn elements<C: Convert>(
+unsafe fn elements<C: Convert, const WRITE: bool>(
     dst: *mut C::Dst,
     src: *const C::Src,
     len: usize,
@@ -169,7 +173,9 @@ unsafe fn elements<C: Convert>(
         unsafe {
             let x = src.add(i).read_unaligned();
             let (value, clip) = C::convert(x, params);
-            dst.add(i).write_unaligned(value);
+            if WRITE {
+                dst.add(i).write_unaligned(value);
+            }
             if size_of::<C::Src>() > 4 {
                 wide[0] += u64::from(clip);
                 wide[1] += u64::from(C::loses_fraction(x));

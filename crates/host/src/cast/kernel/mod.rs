@@ -10,7 +10,7 @@ macro_rules! with_avx2 {
         $visible unsafe fn $name<$type: $trait>($($argument: $of),*) -> $result {
             #[cfg(target_arch = "x86_64")]
             if crate::processor::has_avx2() {
-                #[target_feature(enable = "avx2,fma")]
+                #[target_feature(enable = "avx2,fma,f16c")]
                 unsafe fn with_avx2<$type: $trait>($($argument: $of),*) -> $result {
                     // SAFETY: as the caller promises.
                     unsafe { $avx2($($argument),*) }
@@ -69,11 +69,11 @@ pub(super) type Kernel = unsafe fn(*mut u8, *const u8, usize, &Params) -> Losses
 /// The source holds this many elements. The pointer need not be aligned.
 pub(super) type Extremes = unsafe fn(*const u8, usize) -> (f64, f64);
 
-/// The number of integers, of `len`, with more than this many significant bits.
+/// The number of elements, of `len`, with more than this many significant bits.
 ///
 /// # Safety
 ///
-/// The source holds this many integers, whose type has more bits. The pointer need not be aligned.
+/// The source holds this many elements, whose type has more bits. The pointer need not be aligned.
 pub(super) type Rounded = unsafe fn(*const u8, usize, u32) -> u64;
 
 /// A match on the types that processors compute with.
@@ -101,6 +101,13 @@ macro_rules! for_int {
     };
 }
 
+/// A match on the types that have numbers which are no `f32`.
+macro_rules! for_wide {
+    ($dtype:expr, $type:ident => $kernel:expr) => {
+        for_native!($dtype, $type => $kernel, Uint32 u32, Uint64 u64, Int32 i32, Int64 i64, Float64 f64)
+    };
+}
+
 macro_rules! for_small {
     ($dtype:expr, $type:ident => $kernel:expr) => {
         for_native!($dtype, $type => $kernel,
@@ -118,9 +125,14 @@ pub(super) fn clamp(src: DType, dst: DType) -> Option<Kernel> {
     })
 }
 
-/// The search for integers that have more significant bits than a type of floats.
+/// The search for numbers that have more significant bits than a type of floats.
 pub(super) fn rounded_of(dtype: DType) -> Option<Rounded> {
     for_int!(dtype, I => rounded::rounded::<I>)
+}
+
+/// The search for numbers that are no `f32`; `None` if the type has no others.
+pub(super) fn rounded_to_f32(dtype: DType) -> Option<Rounded> {
+    for_wide!(dtype, S => rounded::rounded::<S>)
 }
 
 /// An intensity of [0, 1] or [-1, 1] to an integer.
@@ -141,9 +153,9 @@ pub(super) fn stretch(src: DType, dst: DType) -> Option<Kernel> {
     }
 }
 
-/// A number to `f32`, rounded to odd.
+/// A number to `f32`, rounded to odd; `None` if every number of the type is one.
 pub(super) fn odd(src: DType) -> Option<Kernel> {
-    for_native!(src, S => map::<Odd<S>>)
+    for_wide!(src, S => map::<Odd<S>>)
 }
 
 /// A 16 or 8-bit float to `f32`.
@@ -160,6 +172,15 @@ pub(super) fn encode(dst: DType) -> Option<Kernel> {
 /// An `f32`, which may have been rounded to odd, to a 16 or 8-bit float.
 pub(super) fn encode_f32(dst: DType) -> Option<Kernel> {
     for_small!(dst, F => map::<EncodeF32<F>>)
+}
+
+/// An `f32`, which may have been rounded to the nearest one, to a 16 or 8-bit float. The fractions that are counted are
+/// numbers that the first rounding may have moved to another result.
+pub(super) fn encode_near(dst: DType) -> Option<Kernel> {
+    match dst {
+        DType::Float8E8m0fnu => None,
+        _ => for_small!(dst, F => map::<EncodeNear<F>>),
+    }
 }
 
 /// A real number to a complex one, with the type of the real number.

@@ -138,6 +138,23 @@ impl Format {
         let found = if magnitude > INFINITE { nan } else { number };
         (found, is_large && magnitude < INFINITE)
     }
+
+    /// Returns whether the number is in the middle of two values. True for every number below the normal ones if these begin
+    /// where those of `f32` do, since a thread may have flushed it to zero.
+    #[inline(always)]
+    fn is_midpoint(self, x: f32) -> bool {
+        let dropped = 23 - self.fraction;
+        let smallest_normal = ((128 - self.bias) as u32) << 23;
+        let align = smallest_normal + (dropped << 23);
+        let magnitude = x.to_bits() & 0x7fff_ffff;
+        let normal = magnitude & ((1 << dropped) - 1) == 1 << (dropped - 1);
+        let subnormal = align <= 24 << 23 || {
+            let (x, align) = (f32::from_bits(magnitude), f32::from_bits(align));
+            // Half of the last bit of `align`, which is that of a subnormal number.
+            (x - ((x + align) - align)).abs().to_bits() == align.to_bits() - (24 << 23)
+        };
+        if magnitude < smallest_normal { subnormal } else { normal }
+    }
 }
 
 /// The conversions of a format.
@@ -151,6 +168,19 @@ pub(super) trait SmallFloat {
     fn encode(x: f64) -> Self::Bits;
     /// The same of an `f32`, and whether a finite number became infinite or NaN.
     fn encode_f32(x: f32) -> (Self::Bits, bool);
+    /// Returns whether the number is in the middle of two values, or may be.
+    fn is_midpoint(x: f32) -> bool;
+    /// True if the processor encodes vectors.
+    const HAS_INSTRUCTION: bool = false;
+
+    /// Does what [`encode_f32`](Self::encode_f32) does, for a multiple of eight numbers.
+    ///
+    /// # Safety
+    ///
+    /// The source holds the numbers, and the target has room for their codes. Neither need be aligned. The processor has AVX2
+    /// and F16C.
+    #[inline(always)]
+    unsafe fn encode_by_instruction(_: *mut Self::Bits, _: *const f32, _: usize) {}
 }
 
 macro_rules! eights {
@@ -194,6 +224,11 @@ macro_rules! eights {
             fn encode_f32(x: f32) -> (u8, bool) {
                 let (code, is_lost) = Self::FORMAT.encode_f32(x);
                 (code as u8, is_lost)
+            }
+
+            #[inline(always)]
+            fn is_midpoint(x: f32) -> bool {
+                Self::FORMAT.is_midpoint(x)
             }
         }
     )*};
@@ -250,11 +285,26 @@ impl SmallFloat for E8m0fnu {
         let code = if is_positive { code.min(255) } else { 255 };
         (code as u8, code == 255 && x.is_finite())
     }
+
+    /// A cast from a wider type rounds only once.
+    #[inline(always)]
+    fn is_midpoint(_: f32) -> bool {
+        true
+    }
 }
 
 macro_rules! sixteens {
-    ($($name:ident $decode:ident $encode:ident $exponent:literal $fraction:literal $bias:literal;)*) => {$(
+    ($($name:ident $decode:ident $encode:ident $exponent:literal $fraction:literal $bias:literal {$($instruction:tt)*})*) => {$(
         pub(super) struct $name;
+
+        impl $name {
+            const FORMAT: Format = Format {
+                exponent: $exponent,
+                fraction: $fraction,
+                bias: $bias,
+                special: Special::Ieee,
+            };
+        }
 
         impl SmallFloat for $name {
             type Bits = u16;
@@ -266,28 +316,47 @@ macro_rules! sixteens {
 
             #[cfg(test)]
             fn encode(x: f64) -> u16 {
-                const FORMAT: Format = Format {
-                    exponent: $exponent,
-                    fraction: $fraction,
-                    bias: $bias,
-                    special: Special::Ieee,
-                };
-                FORMAT.encode(x) as u16
+                Self::FORMAT.encode(x) as u16
             }
 
             #[inline(always)]
             fn encode_f32(x: f32) -> (u16, bool) {
-                let bits = $encode(x);
-                let is_finite = u32::from(bits) & ((1 << ($exponent + $fraction)) - 1) < ((1 << $exponent) - 1) << $fraction;
-                (bits, x.is_finite() && !is_finite)
+                const INFINITE: u32 = 0xff << 23;
+                // The largest value has an odd code, so that the middle above it becomes infinite.
+                const LARGE: u32 = ((127 + (1 << ($exponent - 1))) << 23) - (1 << (22 - $fraction));
+                let magnitude = x.to_bits() & 0x7fff_ffff;
+                ($encode(x), magnitude.wrapping_sub(LARGE) < INFINITE - LARGE)
             }
+
+            #[inline(always)]
+            fn is_midpoint(x: f32) -> bool {
+                Self::FORMAT.is_midpoint(x)
+            }
+
+            $($instruction)*
         }
     )*};
 }
 
 sixteens! {
-    Float16 f16_to_f32 f32_to_f16 5 10 15;
-    Bfloat16 bf16_to_f32 f32_to_bf16 8 7 127;
+    Float16 f16_to_f32 f32_to_f16 5 10 15 {
+        #[cfg(target_arch = "x86_64")]
+        const HAS_INSTRUCTION: bool = true;
+
+        #[cfg(target_arch = "x86_64")]
+        #[inline(always)]
+        unsafe fn encode_by_instruction(dst: *mut u16, src: *const f32, len: usize) {
+            use std::arch::x86_64::{_MM_FROUND_TO_NEAREST_INT, _mm_storeu_si128, _mm256_cvtps_ph, _mm256_loadu_ps};
+            for i in (0..len).step_by(8) {
+                // SAFETY: the vectors are inside the source and the target, and the processor has the instructions.
+                unsafe {
+                    let x = _mm256_loadu_ps(src.add(i));
+                    _mm_storeu_si128(dst.add(i).cast(), _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(x));
+                }
+            }
+        }
+    }
+    Bfloat16 bf16_to_f32 f32_to_bf16 8 7 127 {}
 }
 
 #[inline(always)]
@@ -297,7 +366,9 @@ fn bf16_to_f32(bits: u16) -> f32 {
 
 #[inline(always)]
 fn f32_to_bf16(x: f32) -> u16 {
-    half::bf16::from_f32(x).to_bits()
+    let bits = x.to_bits();
+    let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16;
+    (if x.is_nan() { bits >> 16 | 0x40 } else { rounded }) as u16
 }
 
 /// Written without branches, so that a loop becomes vector code on any processor, and with normal numbers
@@ -327,7 +398,8 @@ fn f32_to_f16(x: f32) -> u16 {
     const ALIGN: u32 = (127 - 14 + 13) << 23;
     let magnitude = x.to_bits() & 0x7fff_ffff;
     let sign = (x.to_bits() >> 16) & 0x8000;
-    let special = if magnitude > INFINITE { 0x7e00 } else { 0x7c00 };
+    let nan = 0x7e00 | magnitude >> 13 & 0x1ff;
+    let special = if magnitude > INFINITE { nan } else { 0x7c00 };
     let aligned = f32::from_bits(magnitude) + f32::from_bits(ALIGN);
     let subnormal = aligned.to_bits().wrapping_sub(ALIGN);
     let odd = magnitude >> 13 & 1;

@@ -333,6 +333,34 @@ fn a_large_integer_is_rounded_once() {
     assert_eq!(cast_one(DType::Uint64, tie + 1, DType::Float32, Scaling::Clamp), (expected, 0));
 }
 
+/// Numbers that round to the middle of two values, and numbers that are it, among others in several blocks.
+#[test]
+fn a_number_that_becomes_the_middle_of_two_is_rounded_once() {
+    use DType::*;
+    for dst in [Float16, Bfloat16, Float8E4m3fn, Float8E5m2fnuz] {
+        let values: Vec<f64> = (0..1_u16 << (8 * dst.size() - 1))
+            .map(|code| read_float(dst, &code.to_ne_bytes()[..dst.size()]))
+            .filter(|value| value.is_finite())
+            .collect();
+        let middles = values.windows(2).map(|pair| pair[0].midpoint(pair[1])).step_by(7);
+        let near = |x: f64| [1.1, x, x.next_down(), x.next_up(), -x.next_up(), x * 1e9, f64::MAX];
+        let floats: Vec<u8> = middles.clone().flat_map(near).flat_map(f64::to_ne_bytes).collect();
+        check(dst, Float64, &floats, Scaling::Clamp);
+        let large = middles
+            .map(|x| (x * 2_f64.powi(47)) as i64)
+            .flat_map(|x| [-1, 0, 1].map(|more| x.saturating_add(more)));
+        check(dst, Int64, &large.flat_map(i64::to_ne_bytes).collect::<Vec<u8>>(), Scaling::Clamp);
+        for (seven, middle) in [(0.0, 0.0), (7.0, 0.0), (7.0, values[9].midpoint(values[10]))] {
+            // None, a block, and a part of one with doubts.
+            let bytes: Vec<u8> = (0..5000)
+                .map(|i| if i == 3001 { middle * (1.0 + 1e-15) } else { seven })
+                .flat_map(f64::to_ne_bytes)
+                .collect();
+            check(dst, Float64, &bytes, Scaling::Clamp);
+        }
+    }
+}
+
 fn stretch<D: Copy>(values: &[f64], dst: DType) -> Vec<D> {
     let mut out = Vec::with_capacity(values.len());
     let src = values.as_ptr().cast();

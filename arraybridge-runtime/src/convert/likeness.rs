@@ -228,11 +228,14 @@ pub(super) fn see<'py>(
     libraries::expect_no_mask(data, target)?;
     let array = numpy_of(data, target, is_cast)?;
     let numpy_array = array.cast().map_err(PyErr::from)?;
-    // NumPy gives a view of the same memory each time, and a copy in other memory.
-    let made = numpy_array::is_unique_owner(numpy_array) || {
-        let again = numpy_of(data, target, is_cast)?;
-        numpy_array::address(numpy_array)
-            != numpy_array::address(again.cast().map_err(PyErr::from)?)
+    let made = match numpy_array::is_memory_of_others(numpy_array) {
+        Some(is_of_others) => !is_of_others,
+        // NumPy gives a view of the same memory each time, and a copy in other memory.
+        None => {
+            let again = numpy_of(data, target, is_cast)?;
+            numpy_array::address(numpy_array)
+                != numpy_array::address(again.cast().map_err(PyErr::from)?)
+        }
     };
     // An object that gives its memory away has one dtype.
     if made {

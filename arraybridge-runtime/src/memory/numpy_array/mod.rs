@@ -180,25 +180,31 @@ fn is_same<T: PartialEq>(one: &[T], other: &[T]) -> bool {
 /// Returns whether a NumPy array owns its memory, or is a view of one that does, and this is the
 /// only reference to the array and so to its memory.
 pub fn is_unique_owner(array: &Bound<'_, PyUntypedArray>) -> bool {
+    is_memory_of_others(array) == Some(false)
+}
+
+/// Returns whether others have references to a NumPy array, or to one that it is a view of. `None` if that is not known:
+/// the memory belongs to no array, or threads have counts of their own.
+pub fn is_memory_of_others(array: &Bound<'_, PyUntypedArray>) -> Option<bool> {
     let mut array = array.as_borrowed();
     // SAFETY: the object is alive and the interpreter attached.
     while unsafe { detached::is_unique(array.as_ptr()) } {
         let fields = fields(&array);
         if fields.flags & npyffi::NPY_ARRAY_OWNDATA != 0 {
-            return true;
+            return Some(false);
         }
         if fields.base.is_null() {
-            return false;
+            return None;
         }
         // SAFETY: the base of an array is an object that the array keeps alive.
         let base = unsafe { Borrowed::from_ptr(array.py(), fields.base) };
         if !is_plain_array(&base) {
-            return false;
+            return None;
         }
         // SAFETY: it is a NumPy array.
         array = unsafe { base.cast_unchecked() };
     }
-    false
+    (!cfg!(Py_GIL_DISABLED)).then_some(true)
 }
 
 /// The address where the elements of a NumPy array begin.

@@ -1,5 +1,6 @@
 //! The loops that make up a cast.
 
+use std::hint::black_box;
 use std::mem::MaybeUninit;
 
 use smallvec::SmallVec;
@@ -42,14 +43,17 @@ pub(super) struct Exact {
 }
 
 impl Exact {
-    /// Returns whether one of the elements is no `f32`.
+    /// Returns whether one of the elements may have another result, given what was counted in their cast.
     ///
     /// # Safety
     ///
     /// The conditions of [`Rounded`].
-    unsafe fn is_needed(self, src: *const u8, len: usize) -> bool {
+    unsafe fn is_needed(self, lost: Losses, src: *const u8, len: usize) -> bool {
+        // What such a thread makes zero may be a number of bfloat16.
+        let flushes_subnormal = || black_box(f32::MIN_POSITIVE) * 0.5 == 0.0;
         // SAFETY: as the caller promises. An `f32` has fewer bits than any type with this search.
-        unsafe { (self.rounded)(src, len, f32::MANTISSA_DIGITS) > 0 }
+        (lost.fractions > 0 || flushes_subnormal())
+            && unsafe { (self.rounded)(src, len, f32::MANTISSA_DIGITS) > 0 }
     }
 }
 
@@ -184,7 +188,7 @@ impl CastPlan {
                 let lost = last(at.dst, here, count, &params);
                 losses += match self.exact {
                     None => lost,
-                    Some(exact) if lost.fractions > 0 && exact.is_needed(at.src, count) => {
+                    Some(exact) if exact.is_needed(lost, at.src, count) => {
                         self.once(exact, at, here, count)
                     }
                     Some(_) => Losses { fractions: 0, ..lost },
@@ -214,7 +218,7 @@ impl CastPlan {
                     (at.dst.add(start * self.dst_size), at.src.add(start * self.src_size));
                 let near = near.add(start * size_of::<f32>());
                 let mut lost = last(dst, near, count, &params);
-                if lost.fractions > 0 && exact.is_needed(src, count) {
+                if exact.is_needed(lost, src, count) {
                     // What became infinite there was counted, and is counted again.
                     let counted = self.steps[0](near, src, count, &params).clipped;
                     (exact.odd)(near, src, count, &params);

@@ -1,7 +1,5 @@
 //! The search for numbers that a type of floats does not have.
 
-use std::ops::RangeInclusive;
-
 use super::loops::CHUNK;
 
 with_avx2! {
@@ -34,7 +32,7 @@ unsafe fn rounded_generic<S: Significant>(src: *const u8, len: usize, bits: u32)
 
 pub(super) trait Significant: Copy {
     /// Returns whether more than this many bits lie between the highest and the lowest bit that is
-    /// set. True for a float that is not finite, or beyond the normal numbers of `f32`.
+    /// set. A float is compared with the bits of `f32`.
     fn has_more_bits(self, bits: u32) -> bool;
 }
 
@@ -57,10 +55,8 @@ integers! { u8 i8 u16 i16 u32 i32 u64 i64 }
 impl Significant for f64 {
     #[inline(always)]
     fn has_more_bits(self, bits: u32) -> bool {
-        const NORMAL: RangeInclusive<f64> = f32::MIN_POSITIVE as f64..=f32::MAX as f64;
-        let cut = self.to_bits() & ((1 << (f64::MANTISSA_DIGITS - bits)) - 1) != 0;
-        // By its bits, since a thread may take a subnormal number for zero.
-        let is_zero = self.to_bits() << 1 == 0;
-        cut | !(NORMAL.contains(&self.abs()) | is_zero)
+        debug_assert_eq!(bits, f32::MANTISSA_DIGITS);
+        // Also if a thread flushes the `f32` to zero.
+        f64::from(self as f32) != self
     }
 }

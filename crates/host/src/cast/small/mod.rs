@@ -139,8 +139,8 @@ impl Format {
         (found, is_large && magnitude < INFINITE)
     }
 
-    /// Returns whether the number is in the middle of two values. True for every number below the normal ones if these begin
-    /// where those of `f32` do, since a thread may have flushed it to zero.
+    /// Returns whether the number is in the middle of two values. True for every subnormal number if those of the format are
+    /// those of `f32`.
     #[inline(always)]
     fn is_midpoint(self, x: f32) -> bool {
         let dropped = 23 - self.fraction;
@@ -148,7 +148,9 @@ impl Format {
         let align = smallest_normal + (dropped << 23);
         let magnitude = x.to_bits() & 0x7fff_ffff;
         let normal = magnitude & ((1 << dropped) - 1) == 1 << (dropped - 1);
-        let subnormal = align <= 24 << 23 || {
+        let subnormal = if align <= 24 << 23 {
+            magnitude != 0
+        } else {
             let (x, align) = (f32::from_bits(magnitude), f32::from_bits(align));
             // Half of the last bit of `align`, which is that of a subnormal number.
             (x - ((x + align) - align)).abs().to_bits() == align.to_bits() - (24 << 23)

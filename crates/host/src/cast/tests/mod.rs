@@ -361,6 +361,25 @@ fn a_number_that_becomes_the_middle_of_two_is_rounded_once() {
     }
 }
 
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_thread_that_flushes_subnormal_numbers_casts_them_to_bfloat16() {
+    use DType::*;
+    let tiny = 2_f64.powi(-130) * 1.125;
+    let flushed = std::thread::spawn(move || {
+        let (mut control, code) = (0_u32, u32::from(1_u16 << 3 | 1));
+        // SAFETY: the register is that of this thread, which ends, and it flushes subnormal numbers to zero.
+        unsafe {
+            std::arch::asm!("stmxcsr [{}]", in(reg) &raw mut control);
+            control |= 0x8040;
+            std::arch::asm!("ldmxcsr [{}]", in(reg) &raw const control);
+        }
+        (cast_one(Float64, tiny, Bfloat16, Scaling::Clamp), (code as u16, 0))
+    });
+    let (found, expected): ((u16, u64), (u16, u64)) = flushed.join().unwrap();
+    assert_eq!(found, expected);
+}
+
 fn stretch<D: Copy>(values: &[f64], dst: DType) -> Vec<D> {
     let mut out = Vec::with_capacity(values.len());
     let src = values.as_ptr().cast();

@@ -5,6 +5,7 @@ import decimal
 import enum
 import fractions
 import pathlib
+import sys
 import types
 
 import arraybridge as ab
@@ -215,6 +216,28 @@ def test_a_class_is_examined_once():
         f(VALUES, Plain())
         f(VALUES, value=[Plain()])
     assert Counted.looked == looked
+
+
+@pytest.mark.skipif(
+    not getattr(sys, "_is_gil_enabled", lambda: True)(),
+    reason="threads have counts of references of their own",
+)
+@pytest.mark.parametrize("made", [False, True])
+def test_numpy_is_asked_once_where_the_references_say_whose_the_memory_is(torch, made):
+    class Asked:
+        def __init__(self):
+            self.values, self.times = VALUES.copy(), 0
+
+        def __array__(self, dtype=None, copy=None):
+            self.times += 1
+            return (self.values + 0).T if made else self.values.T
+
+    data = Asked()
+    shared = ab.convert(data, "torch").data_ptr() == data.values.ctypes.data
+    assert (shared, data.times) == (not made, 1)
+    if made:
+        with pytest.raises(ab.CopyRequiredError):
+            ab.convert(data, "torch", copy=False)
 
 
 def test_memory_that_is_read_only_stays_so_or_is_copied(torch):

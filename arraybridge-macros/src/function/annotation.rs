@@ -27,6 +27,14 @@ pub fn parameter(ty: &Type, elements: Option<&Elements>) -> String {
 
 /// The annotation of a function's result.
 pub fn result(declared: &Declared) -> String {
+    let arguments = &declared.arguments;
+    let written = declared.rule.as_ref().map(|rule| rule.written(arguments)).unwrap_or_default();
+    let types: Vec<_> = written.iter().map(|at| parameter(&arguments[*at].ty, None)).collect();
+    match written.len() {
+        0 => {}
+        1 => return types.concat(),
+        _ => return format!("tuple[{}]", types.join(", ")),
+    }
     let ReturnType::Type(_, ty) = &declared.result else { return "None".to_owned() };
     let conversion = declared.settings.iter().find(|(name, _)| *name == "dtype_conversion");
     let dtype = match conversion {

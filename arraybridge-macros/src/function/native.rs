@@ -2,7 +2,7 @@
 //! values.
 
 use proc_macro2::TokenStream;
-use quote::{format_ident, quote, quote_spanned};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::{Ident, Path, ReturnType};
 
 use super::rule::{Origin, ResultShape, Rule, in_result, names, text};
@@ -17,7 +17,7 @@ pub fn native(declared: &Declared) -> (TokenStream, TokenStream) {
     };
     let runtime = &declared.runtime;
     let (shapes, operator, describe) =
-        (shapes(declared, rule), operator(declared, rule), describe(declared));
+        (shapes(declared, rule), operator(declared, rule), describe(declared, rule));
     let entry = quote! {
         ::core::option::Option::Some(#runtime::__private::Native {
             entry: #runtime::__private::native::Entry::of::<__Native>(),
@@ -25,6 +25,14 @@ pub fn native(declared: &Declared) -> (TokenStream, TokenStream) {
         })
     };
     (quote!(#shapes #operator #describe), entry)
+}
+
+/// The type that a function returns, in a `Result` or not.
+fn returned(result: &ReturnType) -> TokenStream {
+    match result {
+        ReturnType::Type(_, ty) => in_result(ty).0.to_token_stream(),
+        ReturnType::Default => quote!(()),
+    }
 }
 
 fn holder(index: usize) -> Ident {
@@ -153,10 +161,17 @@ fn operator(declared: &Declared, rule: &Rule) -> TokenStream {
         },
         false => quote!(#native::Results::give(__result, __frame)),
     };
-    let types = match result {
-        ReturnType::Type(_, ty) => in_result(ty).0,
-        ReturnType::Default => return TokenStream::new(),
+    let types = returned(result);
+    let written = rule.written(arguments);
+    let results = match written.is_empty() {
+        true => quote!(<#types as #native::Results>::DTYPES),
+        false => {
+            let types = written.iter().map(|at| &arguments[*at].ty);
+            quote!(&[#(<#types as #native::View<'_>>::DTYPE),*])
+        }
     };
+    // Numbers are not counted.
+    let written = written.iter().map(|at| arrays(&arguments[..*at]).count());
     let origins = rule.shapes.iter().map(|shape| origin(shape, arguments, runtime));
     quote! {
         struct __Native;
@@ -165,7 +180,8 @@ fn operator(declared: &Declared, rule: &Rule) -> TokenStream {
             const NAME: &'static str = #name;
             const ARGUMENTS: &'static [(&'static str, #native::DType)] = &[#(#named),*];
             const NUMBERS: &'static [(&'static str, #native::DType, bool)] = &[#(#numbers),*];
-            const RESULTS: &'static [#native::DType] = <#types as #native::Results>::DTYPES;
+            const RESULTS: &'static [#native::DType] = #results;
+            const WRITTEN: &'static [usize] = &[#(#written),*];
             const ORIGINS: &'static [#native::Origin] = &[#(#origins),*];
 
             fn call(
@@ -182,10 +198,14 @@ fn operator(declared: &Declared, rule: &Rule) -> TokenStream {
 }
 
 /// The function that describes the results of a call, and what a program has to pass.
-fn describe(declared: &Declared) -> TokenStream {
+fn describe(declared: &Declared, rule: &Rule) -> TokenStream {
     let Declared { runtime, arguments, result, .. } = declared;
-    let ReturnType::Type(_, result) = result else { return TokenStream::new() };
-    let result = in_result(result).0;
+    let native = quote!(#runtime::__private::native);
+    let types = returned(result);
+    let is_tuple = match rule.written(arguments).len() {
+        0 => quote!(<#types as #native::Results>::IS_TUPLE),
+        count => (count > 1).to_token_stream(),
+    };
     let (mut reads, mut operands, mut attributes, mut known) = (vec![], vec![], vec![], vec![]);
     for (at, argument) in arguments.iter().enumerate() {
         let (holder, Argument { ident, ty, .. }) = (holder(at), argument);
@@ -215,7 +235,8 @@ fn describe(declared: &Declared) -> TokenStream {
             #(#reads)*
             #(#operands)*
             let __attributes = ::std::vec![#(#attributes),*];
-            __call.describe::<#result>(__operands, __attributes, __shapes(#(#known),*))
+            let __results = (<__Native as #native::Operator>::RESULTS, #is_tuple);
+            __call.describe(__operands, __attributes, __results, __shapes(#(#known),*))
         }
     }
 }

@@ -9,7 +9,7 @@ use syn::{Expr, ExprPath, Ident, Pat, PatIdent, Result, ReturnType, Type};
 
 use super::mistakes::Mistakes;
 use super::options::Options;
-use super::types::{HOST_VIEWS, generics, inner_of_option, is_array, last, rank};
+use super::types::{HOST_VIEWS, generics, inner_of_option, is_array, is_written, last, rank};
 use super::{Argument, Kind};
 
 /// The shapes of the results, each with the place where it is written.
@@ -125,12 +125,24 @@ pub fn in_result(ty: &Type) -> (&Type, bool) {
 fn returned(result: &ReturnType) -> Vec<&Type> {
     let ReturnType::Type(_, ty) = result else { return Vec::new() };
     match in_result(ty).0 {
+        Type::Tuple(tuple) if tuple.elems.is_empty() => Vec::new(),
         Type::Tuple(tuple) => tuple.elems.iter().collect(),
         one => vec![one],
     }
 }
 
 impl Rule {
+    /// The argument that each result is, if the function writes to those.
+    pub fn written(&self, arguments: &[Argument]) -> Vec<usize> {
+        let position = |shape: &ResultShape| match shape {
+            ResultShape::Like(name) => arguments
+                .iter()
+                .position(|argument| argument.ident == *name && is_written(&argument.ty)),
+            ResultShape::Axes(_) => None,
+        };
+        self.shapes.iter().filter_map(position).collect()
+    }
+
     /// Checks that a program can call the function, and knows the shapes.
     pub fn check(
         &self,
@@ -158,18 +170,21 @@ impl Rule {
         }
         for Argument { kind, ty, .. } in arguments {
             let is_taken = match kind {
-                Kind::Array => is_array(ty, &HOST_VIEWS[..1]) && inner_of_option(ty).is_none(),
+                Kind::Array => is_array(ty, &HOST_VIEWS) && inner_of_option(ty).is_none(),
                 Kind::Value => is_number(ty),
                 _ => false,
             };
             if !is_taken {
-                let message = "a compiled program passes arrays and numbers only; take an `ArrayView`, a bool, an \
-                               integer or a float, or remove `result`";
+                let message = "a compiled program passes arrays and numbers only; take an `ArrayView`, an \
+                               `ArrayViewMut`, a bool, an integer or a float, or remove `result`";
                 mistakes.add(ty, message);
             }
         }
         self.check_names(arguments, mistakes);
-        self.check_results(arguments, result, mistakes);
+        match arguments.iter().any(|argument| is_written(&argument.ty)) {
+            true => self.check_written(arguments, result, mistakes),
+            false => self.check_results(arguments, result, mistakes),
+        }
     }
 
     /// Checks that each name stands for one length.
@@ -184,6 +199,20 @@ impl Rule {
                 mistakes.add(name, message);
             }
             known.extend(names);
+        }
+    }
+
+    /// Checks that the results are the arrays that the function writes to.
+    fn check_written(&self, arguments: &[Argument], result: &ReturnType, mistakes: &mut Mistakes) {
+        let mut written = self.written(arguments);
+        written.sort_unstable();
+        written.dedup();
+        let all = arguments.iter().filter(|argument| is_written(&argument.ty)).count();
+        let is_each = written.len() == all && self.shapes.len() == all;
+        if !is_each || !returned(result).is_empty() {
+            let message = "a compiled program gets the arrays that the function writes to as its results; name each of \
+                           them here, and return nothing";
+            mistakes.add(&self.expr, message);
         }
     }
 

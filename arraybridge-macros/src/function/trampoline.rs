@@ -61,6 +61,10 @@ fn function(declared: &Declared, name: &Ident, alias: &TokenStream) -> TokenStre
         ReturnType::Default => give::unit(quote!(__result)),
         ReturnType::Type(_, ty) => Give { runtime, elements }.value(ty, quote!(__result)),
     };
+    let given = match written(declared) {
+        Some(written) => quote!(#given?; #written),
+        None => given,
+    };
     quote! {
         #[allow(clippy::let_unit_value, clippy::unit_arg, reason = "a function may give nothing")]
         #[allow(clippy::needless_borrow, reason = "the reference tells two traits apart")]
@@ -77,6 +81,20 @@ fn function(declared: &Declared, name: &Ident, alias: &TokenStream) -> TokenStre
             #(#interrupts.finish()?;)*
             #given
         }
+    }
+}
+
+/// The expression that gives the arrays that a function writes to, if they are its results.
+fn written(declared: &Declared) -> Option<TokenStream> {
+    let rule = declared.rule.as_ref()?;
+    let written = rule.written(&declared.arguments);
+    let mut given = written.iter().map(|index| {
+        let holder = format_ident!("__argument_{index}");
+        quote!(__call.give_written(#index, &mut #holder))
+    });
+    match written.len() > 1 {
+        true => Some(quote!(__call.give_value((#(#given?,)*)))),
+        false => given.next(),
     }
 }
 

@@ -15,4 +15,10 @@ fn axes(image: ArrayView2<'_, f32>) -> Result<(Array2<f32>, Array3<u8>), Error> 
 #[memory_type(numpy, result = image)]
 fn framework(image: ArrayView2<'_, f32>) -> Array2<f32> {}
 
+#[memory_type(numpy, returns = input, result = image)]
+fn written(image: ArrayView2<'_, f32>, out: ArrayViewMut2<'_, f32>) {}
+
+#[memory_type(numpy, returns = input, result = out)]
+fn returned(mut out: ArrayViewMut2<'_, f32>) -> Array2<f32> {}
+
 fn main() {}

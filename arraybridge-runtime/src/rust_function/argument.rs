@@ -177,12 +177,34 @@ impl<'a, T: Element, D: Dimension> Argument<'a> for ArrayViewMut<'a, T, D> {
             return Ok(OpenedArray { array, _owner: None });
         }
         let open = || {
-            let opened = convert::open_writable(&given)?;
+            let start = trace::start();
+            let is_new = call.gives_new(&given);
+            let mut opened = match is_new {
+                true => convert::open_on_host(&given)?,
+                false => convert::open_writable(&given)?,
+            };
             expect::<T, D>(call, index, opened.source.view(), false)?;
-            call.pin(&given, &opened)?;
+            match is_new {
+                true => {
+                    call.stop_gradient(&given)?;
+                    let copied =
+                        Copied { why: Why::Immutable, to: T::DTYPE, contiguous: CONTIGUOUS, start };
+                    opened = call.copy(index, opened, copied)?;
+                }
+                false => call.pin(&given, &opened)?,
+            }
             let (view, owner) = opened.source.into_parts();
             let array = open_raw(&view)?;
-            call.note(index, view, true, T::DTYPE == DType::Bool);
+            match is_new {
+                true => {
+                    if T::DTYPE == DType::Bool {
+                        // SAFETY: the owner keeps the memory, and nobody else has it.
+                        unsafe { expect_bools(&view) }?;
+                    }
+                    call.note_private(&view);
+                }
+                false => call.note(index, view, true, T::DTYPE == DType::Bool),
+            }
             Ok(OpenedArray { array, _owner: Some(owner) })
         };
         open().map_err(|error| call.about(index, error))

@@ -360,7 +360,7 @@ impl<'a, 'py> RustCall<'a, 'py> {
 }
 
 /// Returns whether an object is an array of a framework whose arrays never change.
-fn never_changes(given: &Bound<'_, PyAny>) -> bool {
+pub(super) fn never_changes(given: &Bound<'_, PyAny>) -> bool {
     detect::class_of(given)
         .is_some_and(|class| class.framework.immutable && matches!(class.role, Role::Array))
 }

@@ -1,7 +1,7 @@
 //! Declared functions as operators of compiled programs. A program is written before there are values, and asks for the
 //! shapes and dtypes of the results then.
 
-use arraybridge_native::{Entry, Number, Origin, Results, View};
+use arraybridge_native::{DType, Entry, Number, Origin, View};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
@@ -46,9 +46,9 @@ impl Native {
 
 /// The name of an argument, and that of its dtype.
 type Named = (&'static str, &'static str);
-/// What an operator of PyTorch takes: its arrays and its numbers; where the lengths of each result come from; and
-/// whether other dtypes are cast, and whether gradients end there.
-pub(super) type Operator = (Vec<Named>, Vec<Named>, Vec<Lengths>, bool, bool);
+/// What an operator of PyTorch takes: its arrays and its numbers; where the lengths of each result come from, and the
+/// array that it is, where those are written to; and whether other dtypes are cast, and whether gradients end there.
+pub(super) type Operator = (Vec<Named>, Vec<Named>, Vec<Lengths>, Vec<usize>, bool, bool);
 /// The number of an array with the same shape, or the origin of each axis.
 type Lengths = (Option<usize>, Vec<(bool, Vec<(usize, isize)>)>);
 
@@ -65,7 +65,8 @@ impl Native {
             }
         });
         let FunctionEntry { cast, stop_gradient, .. } = *entry;
-        (arguments.collect(), numbers.collect(), origins.collect(), cast, stop_gradient)
+        let written = torch.written().to_vec();
+        (arguments.collect(), numbers.collect(), origins.collect(), written, cast, stop_gradient)
     }
 }
 
@@ -127,7 +128,10 @@ impl<'py> RustCall<'_, 'py> {
         // PyTorch's have the name of the module.
         let name = name.rsplit('.').next().unwrap_or_default();
         let rank_fits = V::RANK.is_none_or(|wanted| wanted == shape.len());
-        if !rank_fits || (!self.function.entry.cast && name != V::DTYPE.name()) {
+        let entry = self.function.entry;
+        // What is written to is never cast.
+        let casts = entry.cast && entry.parameters[index].usage != Usage::Written;
+        if !rank_fits || (!casts && name != V::DTYPE.name()) {
             let error = another_array(self, index, (shape.len(), name), V::DTYPE, V::RANK);
             return Err(self.about(index, error));
         }
@@ -147,10 +151,11 @@ impl<'py> RustCall<'_, 'py> {
 
     /// What a program has to pass, and the dtypes and shapes of what it gets, as
     /// `arraybridge._graphs.described.Described` takes them.
-    pub fn describe<R: Results>(
+    pub fn describe(
         &self,
         operands: Vec<Operand<'py>>,
         attributes: Vec<Attribute<'py>>,
+        (dtypes, is_tuple): (&[DType], bool),
         shapes: std::result::Result<Vec<Vec<usize>>, arraybridge_native::Error>,
     ) -> Result<Bound<'py, PyAny>> {
         let name = self.function.entry.name;
@@ -160,12 +165,12 @@ impl<'py> RustCall<'_, 'py> {
         };
         let is_open = operands.iter().map(is_open).collect::<PyResult<Vec<_>>>()?.contains(&true);
         let shapes: Vec<_> = match shapes {
-            _ if is_open => vec![None; R::DTYPES.len()],
+            _ if is_open => vec![None; dtypes.len()],
             Ok(shapes) => shapes.into_iter().map(Some).collect(),
             Err(error) => return Err(Error::Value(format!("{name}() {}", error.text))),
         };
         let attributes: Vec<_> = attributes.into_iter().flatten().collect();
-        let results: Vec<_> = R::DTYPES.iter().map(|dtype| dtype.name()).zip(shapes).collect();
-        Ok((operands, attributes, results, R::IS_TUPLE).into_bound_py_any(self.py)?)
+        let results: Vec<_> = dtypes.iter().map(|dtype| dtype.name()).zip(shapes).collect();
+        Ok((operands, attributes, results, is_tuple).into_bound_py_any(self.py)?)
     }
 }

@@ -1,11 +1,13 @@
 //! The results of a declared function.
 
 use crate::interpreter::package;
-use ::ndarray::{Array, Dimension};
+use ::ndarray::{Array, ArrayViewMut, Dimension, RawArrayViewMut};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use super::argument::{Argument, OpenedArray, required};
+use super::memory::never_changes;
 use super::{Declaration, Returns, RustCall, Setting};
 use crate::convert::trace;
 use crate::convert::{self, Request};
@@ -132,6 +134,25 @@ impl<'a, 'py> RustCall<'a, 'py> {
         match array.into_numpy(self.py) {
             Ok(array) => Ok(array?),
             Err(array) => into_framework(array.into(), self.py, target, &request),
+        }
+    }
+
+    /// Returns whether the function writes to a copy of an array, and gives that: it gives what it writes to, and the
+    /// arrays of the framework never change.
+    pub(super) fn gives_new(&self, given: &Bound<'py, PyAny>) -> bool {
+        self.function.entry.native.is_some() && never_changes(given)
+    }
+
+    /// Gives an array that the function has written to: the caller's own, or a new one.
+    pub fn give_written<T: Element, D: Dimension + 'static>(
+        &self,
+        index: usize,
+        array: &mut OpenedArray<RawArrayViewMut<T, D>>,
+    ) -> Result<Bound<'py, PyAny>> {
+        let given = required(self, index)?;
+        match self.gives_new(&given) {
+            true => self.give_array(ArrayViewMut::get(array).to_owned()),
+            false => Ok(given.to_owned()),
         }
     }
 

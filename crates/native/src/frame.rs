@@ -1,11 +1,13 @@
 //! A call that a compiled program makes, as safe Rust sees it.
 
+use std::cell::RefCell;
 use std::ffi::c_void;
 use std::fmt;
 use std::mem::MaybeUninit;
 
 use arraybridge_host::dtype::DType;
 use arraybridge_tensor::memory::element::Element;
+use arraybridge_tensor::tensor::elements::{expect_bools, raw_mut};
 use ndarray::{Array, ArrayView, ArrayViewMut, Dimension};
 
 use crate::error::Error;
@@ -31,6 +33,26 @@ pub(crate) unsafe trait Call: fmt::Debug {
 
     /// The number of results.
     fn results(&self) -> usize;
+
+    /// Has a result begin with the values of an argument, and not with none. What follows is for arrays without strides.
+    fn begin(&mut self, number: usize, index: usize) -> Result<(), Error> {
+        let argument = self.argument(index)?;
+        let (from, dtype, len) = (argument.bytes()?, argument.dtype()?, argument.nbytes()?);
+        let shape: Vec<_> = argument.dims().iter().map(|length| *length as usize).collect();
+        let result = self.result(number, dtype, &shape)?;
+        if result.dtype()? != dtype || !result.has_shape(&shape) {
+            return Err(Error::internal("the program has another array for its result"));
+        }
+        let to = result.bytes()?;
+        if from != to {
+            // SAFETY: both have so many bytes, and nobody else uses those of a result.
+            unsafe { to.copy_from(from, len) };
+        }
+        Ok(())
+    }
+
+    /// The memory of such a result.
+    fn begun(&self, number: usize, index: usize) -> Result<Memory<'_>, Error>;
 }
 
 /// A number as a program has it.
@@ -50,6 +72,10 @@ pub(crate) enum Scalar {
 pub struct Frame<'a> {
     call: &'a mut dyn Call,
     names: &'static [(&'static str, DType)],
+    /// The array that each result is, where the function writes to those.
+    written: &'static [usize],
+    /// Those of which there is a view.
+    taken: RefCell<Vec<usize>>,
     /// The shapes of the results by the function's rule, where it says them.
     promised: Vec<Vec<usize>>,
     /// How many results have been written.
@@ -57,9 +83,15 @@ pub struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// The frame of a call, whose arrays have these names.
-    pub(crate) fn new(call: &'a mut dyn Call, names: &'static [(&'static str, DType)]) -> Self {
-        Frame { call, names, promised: Vec::new(), given: 0 }
+    /// The frame of a call, whose arrays have these names. Those that are written to have begun, and no two of them have
+    /// memory in common, nor one of them and another array.
+    pub(crate) fn new(
+        call: &'a mut dyn Call,
+        names: &'static [(&'static str, DType)],
+        written: &'static [usize],
+    ) -> Self {
+        let (taken, promised) = Default::default();
+        Frame { call, names, written, taken, promised, given: written.len() }
     }
 
     /// An argument as an array.
@@ -72,6 +104,9 @@ impl<'a> Frame<'a> {
         index: usize,
     ) -> Result<ArrayView<'_, T, D>, Error> {
         let view = || {
+            if self.written.contains(&index) {
+                return Err(Error::internal("it is written to"));
+            }
             let memory = self.call.argument(index)?;
             let (pointer, layout) = (memory.pointer::<T>()?, memory.layout::<D>(T::DTYPE)?);
             if T::DTYPE == DType::Bool {
@@ -85,6 +120,38 @@ impl<'a> Frame<'a> {
             // SAFETY: `Call` promises that the elements lie there, and that nobody writes to them but `give`, which
             // needs the frame alone. The pointer is aligned and not null.
             Ok(unsafe { ArrayView::from_shape_ptr(layout, pointer) })
+        };
+        view().map_err(|error| self.about(index, error))
+    }
+
+    /// An argument as an array that is written to, once.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Frame::view`], elements that share memory with each other, and another view of it.
+    pub fn view_mut<T: Element, D: Dimension>(
+        &self,
+        index: usize,
+    ) -> Result<ArrayViewMut<'_, T, D>, Error> {
+        let view = || {
+            let number = self.written.iter().position(|at| *at == index);
+            let mut taken = self.taken.borrow_mut();
+            let Some(number) = number.filter(|_| !taken.contains(&index)) else {
+                return Err(Error::internal("it is not written to, or is viewed already"));
+            };
+            let memory = self.call.begun(number, index)?;
+            memory.pointer::<T>()?;
+            memory.layout::<D>(T::DTYPE)?;
+            let view = memory.view()?;
+            let array = raw_mut::<T, D>(&view).map_err(Error::invalid)?;
+            if T::DTYPE == DType::Bool {
+                // SAFETY: `Call` promises that the elements lie there, and nobody writes to them yet.
+                unsafe { expect_bools(&view) }.map_err(Error::invalid)?;
+            }
+            taken.push(index);
+            // SAFETY: as above. The elements are distinct, this is the only view of them, and `new` was promised that no
+            // other array has them.
+            Ok(unsafe { array.deref_into_view_mut() })
         };
         view().map_err(|error| self.about(index, error))
     }
@@ -163,10 +230,8 @@ impl<'a> Frame<'a> {
                 return another(wanted);
             }
             let memory = self.call.result(number, T::DTYPE, shape)?;
-            let same = |(wanted, found): (&i64, &usize)| usize::try_from(*wanted) == Ok(*found);
-            let dims = memory.dims();
-            if dims.len() != shape.len() || !dims.iter().zip(shape).all(same) {
-                return another(&dims);
+            if !memory.has_shape(shape) {
+                return another(&memory.dims());
             }
             let pointer = memory.pointer::<T>()?.cast::<MaybeUninit<T>>();
             // SAFETY: `Call` promises memory for these elements, row by row, that nobody else uses. No view

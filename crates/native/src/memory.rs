@@ -4,7 +4,9 @@ use std::ffi::c_int;
 use std::ptr::NonNull;
 
 use arraybridge_host::dtype::DType;
+use arraybridge_host::layout::contiguous_strides;
 use arraybridge_tensor::memory::element::Element;
+use arraybridge_tensor::memory::view::{Dims, View};
 use ndarray::{Dimension, ShapeBuilder, StrideShape};
 
 use crate::error::Error;
@@ -67,6 +69,61 @@ impl<'a> Memory<'a> {
         }
         let len = if dims.contains(&0) { 0 } else { most / size };
         Ok(Memory { kind, dims, strides, data, len })
+    }
+
+    /// The element type.
+    ///
+    /// # Errors
+    ///
+    /// It is not known here.
+    pub fn dtype(&self) -> Result<DType, Error> {
+        let unknown = || Error::invalid(format_args!("no function takes {}", self.kind.name()));
+        self.kind.dtype.ok_or_else(unknown)
+    }
+
+    /// The number of bytes of all elements.
+    ///
+    /// # Errors
+    ///
+    /// The element type is not known here.
+    pub fn nbytes(&self) -> Result<usize, Error> {
+        Ok(self.len * self.dtype()?.size())
+    }
+
+    /// The first byte; anything if there is none.
+    ///
+    /// # Errors
+    ///
+    /// There is no such memory.
+    pub fn bytes(&self) -> Result<*mut u8, Error> {
+        match self.len > 0 && self.data.is_null() {
+            true => Err(Error::internal("the memory is missing")),
+            false => Ok(self.data),
+        }
+    }
+
+    /// The description of the memory, with strides.
+    ///
+    /// # Errors
+    ///
+    /// The element type is not known here, or there is no such memory.
+    pub fn view(&self) -> Result<View, Error> {
+        let (data, dtype) = (self.bytes()?, self.dtype()?);
+        let shape: Dims<usize> = self.dims.iter().map(|length| *length as usize).collect();
+        let strides: Dims<isize> = match self.strides {
+            Some(steps) => {
+                steps.iter().map(|step| *step as isize * dtype.size() as isize).collect()
+            }
+            None => contiguous_strides(&shape, dtype.size()),
+        };
+        // SAFETY: there is a stride for each axis, and the elements lie where the compiler says.
+        Ok(unsafe { View::new(data, dtype, shape, strides) })
+    }
+
+    /// Returns whether the axes have these lengths.
+    pub fn has_shape(&self, shape: &[usize]) -> bool {
+        let same = |(wanted, found): (&i64, &usize)| usize::try_from(*wanted) == Ok(*found);
+        self.dims.len() == shape.len() && self.dims.iter().zip(shape).all(same)
     }
 
     /// The lengths of the axes.

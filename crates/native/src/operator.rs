@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use arraybridge_host::dtype::DType;
+use arraybridge_tensor::claims::{Claim, User, Wanted};
 
 use crate::error::Error;
 use crate::frame::{Call, Frame};
@@ -19,6 +20,8 @@ pub trait Operator {
     const NUMBERS: &'static [(&'static str, DType, bool)];
     /// The element types of the results.
     const RESULTS: &'static [DType];
+    /// The array that each result is, if the function writes to those and returns nothing.
+    const WRITTEN: &'static [usize];
     /// Where the lengths of each result come from.
     const ORIGINS: &'static [Origin];
 
@@ -36,7 +39,8 @@ pub(crate) fn run<O: Operator, C: Call>(
 ) -> Result<C, Error> {
     let run = || {
         let mut call = call()?;
-        let mut frame = Frame::new(&mut call, O::ARGUMENTS);
+        let _claim = begin::<O>(&mut call)?;
+        let mut frame = Frame::new(&mut call, O::ARGUMENTS, O::WRITTEN);
         O::call(&mut frame)?;
         frame.finish()?;
         Ok(call)
@@ -47,4 +51,46 @@ pub(crate) fn run<O: Operator, C: Call>(
         Err(Error::internal(format_args!("it panicked: {}", text.unwrap_or("without a text"))))
     });
     called.map_err(|error| error.at(format_args!("{}()", O::NAME)))
+}
+
+/// Has each result that is written to begin with the values of its argument, and claims the memory of all arrays.
+///
+/// # Errors
+///
+/// Somebody else uses what is written to.
+fn begin<O: Operator>(call: &mut dyn Call) -> Result<Option<Claim>, Error> {
+    let about = |index: usize, error: Error| {
+        let name = O::ARGUMENTS.get(index).map(|argument| argument.0).unwrap_or_default();
+        error.at(format_args!("argument '{name}'"))
+    };
+    for (number, index) in O::WRITTEN.iter().enumerate() {
+        call.begin(number, *index).map_err(|error| about(*index, error))?;
+    }
+    if O::WRITTEN.is_empty() {
+        return Ok(None);
+    }
+    let view = |index: usize| {
+        let written = O::WRITTEN.iter().position(|at| *at == index);
+        let memory = written.map_or_else(|| call.argument(index), |at| call.begun(at, index));
+        memory.and_then(|memory| memory.view()).map_err(|error| about(index, error))
+    };
+    let views = (0..O::ARGUMENTS.len()).map(view).collect::<Result<Vec<_>, _>>()?;
+    let used: Vec<_> = views.iter().enumerate().filter(|(_, view)| !view.is_empty()).collect();
+    let wanted = used.iter().map(|(index, view)| {
+        let user = User::parameter(O::NAME, O::ARGUMENTS[*index].0);
+        Wanted::of(view, user, O::WRITTEN.contains(index))
+    });
+    let wanted: Vec<_> = wanted.collect();
+    if wanted.is_empty() {
+        return Ok(None);
+    }
+    Claim::new(&wanted).map(Some).map_err(|conflict| {
+        let other = match conflict.own {
+            true => format!("that of '{}'", conflict.parameter()),
+            false => conflict.to_string(),
+        };
+        let overlaps = conflict.overlaps();
+        let text = format_args!("its memory {overlaps} {other}; pass a copy of one of them");
+        about(used[conflict.wanted].0, Error::invalid(text))
+    })
 }

@@ -435,6 +435,11 @@ unsafe impl Call for TensorFlowCall<'_> {
     fn results(&self) -> usize {
         self.count
     }
+
+    fn begun(&self, number: usize, _: usize) -> Result<Memory<'_>, Error> {
+        let tensor = self.results.get(number).ok_or_else(|| Error::internal("it is missing"))?;
+        tensor.describe()
+    }
 }
 
 #[cfg(test)]

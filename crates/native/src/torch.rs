@@ -113,6 +113,7 @@ pub struct Definition {
     arguments: &'static [(&'static str, DType)],
     numbers: &'static [(&'static str, DType, bool)],
     results: usize,
+    written: &'static [usize],
     kernel: Kernel,
 }
 
@@ -123,6 +124,7 @@ impl Definition {
             arguments: O::ARGUMENTS,
             numbers: O::NUMBERS,
             results: O::RESULTS.len(),
+            written: O::WRITTEN,
             kernel: enter::<O>,
         }
     }
@@ -130,6 +132,11 @@ impl Definition {
     /// The names of the arrays, and their element types.
     pub fn arguments(&self) -> &'static [(&'static str, DType)] {
         self.arguments
+    }
+
+    /// The array that each result is, if there are those that are written to.
+    pub fn written(&self) -> &'static [usize] {
+        self.written
     }
 
     /// The names of the numbers, their types, and whether they may be left out.
@@ -175,7 +182,11 @@ impl Definition {
 
 /// The schema of an operator: its arrays, then its numbers.
 fn schema(name: &str, entry: &Definition) -> String {
-    let arrays = entry.arguments.iter().map(|(name, _)| format!("Tensor {}", argument(name)));
+    let arrays = entry.arguments.iter().enumerate().map(|(at, (name, _))| {
+        let number = entry.written.iter().position(|written| *written == at);
+        let letter = number.map(|number| format!("(a{number}!)")).unwrap_or_default();
+        format!("Tensor{letter} {}", argument(name))
+    });
     let numbers = entry.numbers.iter().map(|(name, dtype, is_optional)| {
         let kind = match dtype {
             DType::Bool => "bool",
@@ -186,6 +197,7 @@ fn schema(name: &str, entry: &Definition) -> String {
     });
     let arguments = arrays.chain(numbers).collect::<Vec<_>>().join(", ");
     let results = match entry.results {
+        _ if !entry.written.is_empty() => "()".to_owned(),
         1 => "Tensor".to_owned(),
         count => format!("({})", vec!["Tensor"; count].join(", ")),
     };
@@ -304,7 +316,8 @@ impl<'t> TorchCall<'t> {
     }
 }
 
-// SAFETY: PyTorch's callers use the memory of tensors by the rules of its operators. A result is new.
+// SAFETY: PyTorch's callers use the memory of tensors by the rules of its operators, whose schemas say what they write
+// to. A result is new, or such an argument.
 unsafe impl Call for TorchCall<'_> {
     fn argument(&self, index: usize) -> Result<Memory<'_>, Error> {
         let tensor = self.arguments.get(index).ok_or_else(|| Error::internal("it is missing"))?;
@@ -338,6 +351,14 @@ unsafe impl Call for TorchCall<'_> {
 
     fn results(&self) -> usize {
         self.count
+    }
+
+    fn begin(&mut self, _: usize, _: usize) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn begun(&self, _: usize, index: usize) -> Result<Memory<'_>, Error> {
+        self.argument(index)
     }
 }
 

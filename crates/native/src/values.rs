@@ -2,7 +2,7 @@
 
 use arraybridge_host::dtype::DType;
 use arraybridge_tensor::memory::element::Element;
-use ndarray::{Array, ArrayView, Dimension};
+use ndarray::{Array, ArrayView, ArrayViewMut, Dimension};
 
 use crate::error::Error;
 use crate::frame::Frame;
@@ -31,7 +31,16 @@ impl<'a, T: Element, D: Dimension> View<'a> for ArrayView<'a, T, D> {
     }
 }
 
-/// What a function returns: an array, or a tuple of arrays.
+impl<'a, T: Element, D: Dimension> View<'a> for ArrayViewMut<'a, T, D> {
+    const DTYPE: DType = T::DTYPE;
+    const RANK: Option<usize> = D::NDIM;
+
+    fn of(frame: &'a Frame<'_>, index: usize) -> Result<Self, Error> {
+        frame.view_mut(index)
+    }
+}
+
+/// What a function returns: an array, a tuple of arrays, or nothing.
 pub trait Results {
     /// The element type of each.
     const DTYPES: &'static [DType];
@@ -52,6 +61,15 @@ impl<T: Element, D: Dimension> Results for Array<T, D> {
 
     fn give(self, frame: &mut Frame<'_>) -> Result<(), Error> {
         frame.give(&self)
+    }
+}
+
+impl Results for () {
+    const DTYPES: &'static [DType] = &[];
+    const IS_TUPLE: bool = false;
+
+    fn give(self, _: &mut Frame<'_>) -> Result<(), Error> {
+        Ok(())
     }
 }
 

@@ -128,6 +128,10 @@ unsafe impl Call for XlaCall<'_> {
     fn results(&self) -> usize {
         self.results.len()
     }
+
+    fn begun(&self, number: usize, _: usize) -> Result<Memory<'_>, Error> {
+        self.memory(self.results, number)
+    }
 }
 
 /// # Safety

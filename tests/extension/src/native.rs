@@ -144,3 +144,36 @@ fn squared_backward(
 ) -> ArrayD<f32> {
     &image * &gradient * (2.0 * by)
 }
+
+/// Adds to an array, which is the result.
+#[memory_type(numpy, returns = input, cast, defaults(by = 1.0), result = out)]
+fn added_into(
+    image: ArrayViewD<'_, f32>,
+    mut out: ArrayViewMutD<'_, f32>,
+    by: f32,
+) -> Result<(), Error> {
+    if image.shape() != out.shape() {
+        return Err(Error::Value(format!("{:?} is not {:?}", image.shape(), out.shape())));
+    }
+    assert!(by != 13.0, "no factor of {by}");
+    out.zip_mut_with(&image, |to, from| *to += by * from);
+    Ok(())
+}
+
+/// Writes to two arrays, which are the results in another order.
+#[memory_type(numpy, returns = input, result = (high, low))]
+fn bounded(
+    mut low: ArrayViewMut1<'_, i32>,
+    image: ArrayView1<'_, i32>,
+    mut high: ArrayViewMut1<'_, i32>,
+) {
+    for ((low, high), pixel) in low.iter_mut().zip(&mut high).zip(image) {
+        (*low, *high) = ((*low).min(*pixel), (*high).max(*pixel));
+    }
+}
+
+/// Writes to bools, and reads what is there before.
+#[memory_type(numpy, returns = input, result = mask)]
+fn inverted(mut mask: ArrayViewMutD<'_, bool>) {
+    mask.mapv_inplace(|is_set| !is_set);
+}

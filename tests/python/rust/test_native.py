@@ -600,3 +600,212 @@ def test_a_saved_model_of_tensorflow_has_the_operator(tf, ext, tmp_path):
         """,
         str(tmp_path / "model"),
     )
+
+
+# Functions that write
+
+
+def test_a_function_gives_the_arrays_that_it_writes_to(torch, jax, tf, ext):
+    for make in (np.array, torch.tensor):
+        out, low, high = make(X + 1), make([5, 5]), make([5, 5])
+        assert ext.added_into(make(X), out, 2.0) is out
+        assert np.array_equal(out, 3 * X + 1)
+        if make is torch.tensor:
+            low, high = low.int(), high.int()
+        else:
+            low, high = low.astype("int32"), high.astype("int32")
+        made = ext.bounded(low, np.array([1, 7], "int32"), high)
+        assert made[0] is high and made[1] is low
+        assert [*high] == [5, 7] and [*low] == [1, 5]
+    # The arrays of these never change, and the result is a new one.
+    for make in (jax.numpy.array, tf.constant):
+        image, out = make(X), make(X + 1)
+        for given in (image, out):
+            made = ext.added_into(image, given, 2.0)
+            assert type(made) is type(out) and np.array_equal(made, 2 * X + np.asarray(given))
+        assert np.array_equal(out, X + 1) and np.array_equal(image, X)
+        assert np.array_equal(ext.inverted(make([True, False])), [False, True])
+        with ab.trace() as records:
+            ext.added_into(image, out)
+        assert ["never change" in str(each) for each in records].count(True) == 1, records
+        refused = pytest.raises(
+            ab.CopyRequiredError, match=r"added_into\(\) argument 'out'.*no_copy"
+        )
+        with refused, ab.no_copy():
+            ext.added_into(image, out)
+        with pytest.raises(TypeError, match=r"added_into\(\) argument 'out'.*expected a float32"):
+            ext.added_into(image, make([1]))
+    read_only = X.view()
+    read_only.flags.writeable = False
+    with pytest.raises(ab.CopyRequiredError, match="'out'"):
+        ext.added_into(X, read_only)
+    with pytest.raises(TypeError, match=r"added_into\(\) writes to 'out'.*returns a new array"):
+        ext.added_into.defvjp(lambda *given: given, lambda *given: given)
+
+
+def test_a_program_of_jax_writes_to_a_copy_or_to_what_is_donated(jax, jnp, ext, x):
+    function = lambda x: ext.added_into(x, x + 1, by=2.0)  # noqa: E731
+    assert is_native(jax, function, x)
+    for program in programs(jax, function):
+        assert np.array_equal(np.asarray(program(x)).reshape(2, 3), 3 * X + 1)
+    out = jnp.full(X.shape, 10.0)
+    added = lambda out, x: ext.added_into(x, out)  # noqa: E731
+    assert np.array_equal(jax.jit(added)(out, x), X + 10) and np.array_equal(out, X * 0 + 10)
+    # An array that is read too.
+    assert np.array_equal(jax.jit(lambda x: ext.added_into(x, x))(x), 2 * X)
+    thrice = jax.jit(lambda x: (ext.added_into(x, x), ext.added_into(x, x, 2.0), x))
+    assert np.array_equal(thrice(x), [2 * X, 3 * X, X])
+    twice = jax.jit(lambda x, out: ext.added_into(x, ext.added_into(x, out), 10.0))
+    assert np.array_equal(twice(x, out), 11 * X + 10)
+    address = out.unsafe_buffer_pointer()
+    made = jax.jit(added, donate_argnums=0)(out, x)
+    assert out.is_deleted() and made.unsafe_buffer_pointer() == address
+    assert np.array_equal(made, X + 10)
+    low, image, high = (jnp.array(each, "int32") for each in ([5, 5], [1, 7], [5, 5]))
+    made = jax.jit(ext.bounded)(low, image, high)
+    assert isinstance(made, tuple) and [each.tolist() for each in made] == [[5, 7], [1, 5]]
+    assert jax.jit(ext.inverted)(jnp.array([[True], [False]])).tolist() == [[False], [True]]
+    for call, error, text in (
+        (lambda x: ext.added_into(x, x[0]), Exception, r"added_into\(\): \[2, 3\] is not \[3\]"),
+        (lambda x: ext.added_into(x, x, by=13.0), Exception, "it panicked: no factor of 13"),
+        (
+            lambda x: ext.added_into(x, x.astype("int32")),
+            TypeError,
+            "'out': expected a float32 array",
+        ),
+        (
+            lambda x: ext.added_into(x, X.copy()),
+            ab.UnsupportedArrayError,
+            "'out'.*no array of the prog",
+        ),
+        (
+            jax.grad(lambda x: ext.added_into(x, x).sum()),
+            ab.NotDifferentiableError,
+            "returns a new arr",
+        ),
+    ):
+        with pytest.raises(error, match=text):
+            jax.block_until_ready(jax.jit(call)(x))
+
+
+def test_a_program_for_another_platform_refuses_to_write(jax, ext, x, monkeypatch):
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    with pytest.raises(ab.UnsupportedArrayError, match=r"writes to 'out'.*returns a new array"):
+        jax.jit(lambda x: ext.added_into(x, x))(x)
+
+
+@pytest.mark.parametrize("backend", ("eager", "aot_eager", "inductor"))
+def test_a_graph_of_torch_writes_to_the_tensor_itself(torch, ext, backend):
+    tensor = torch.from_numpy(X.copy())
+
+    def twice(image, out):
+        before = out * 1
+        made = ext.added_into(image, out, 2.0)
+        assert made is out
+        doubled = out * 2
+        return before, doubled, ext.added_into(by=-1.0, out=out, image=image), out.sum()
+
+    def into_a_view(image, out):
+        ext.added_into(image[0], out[1])
+        ext.added_into(image.T, out.T)
+        made = ext.added_into(image, torch.zeros_like(image), 3.0)
+        return made, out + 1
+
+    for function in (twice, into_a_view):
+        torch.compiler.reset()
+        compiled = torch.compile(function, fullgraph=True, backend=backend)
+        for _ in range(2):
+            out, other = torch.ones(2, 3), torch.ones(2, 3)
+            for each, wanted in zip(compiled(tensor, out), function(tensor, other), strict=True):
+                assert torch.equal(each, wanted)
+            assert torch.equal(out, other) and not torch.equal(out, torch.ones(2, 3))
+            assert np.array_equal(tensor, X)
+    torch.compiler.reset()
+    low, image, high = (torch.tensor(each).int() for each in ([5, 5], [1, 7], [5, 5]))
+    made = torch.compile(ext.bounded, fullgraph=True, backend=backend)(low, image, high)
+    assert [*map(torch.Tensor.tolist, made)] == [[5, 7], [1, 5]] == [high.tolist(), low.tolist()]
+
+
+def test_a_graph_of_torch_refuses_to_write_to_what_another_argument_has(torch, ext):
+    memory = torch.arange(12.0)
+    for image, out in (
+        (memory, memory), (memory[:-1], memory[1:]), (memory[None, :3], memory.view(4, 3)[:1]),
+    ):  # fmt: skip
+        text = r"added_into\(\) writes to 'out', whose memory overlaps that of 'image'; pass a copy"
+        with pytest.raises(ab.AliasedArgumentError, match=text):
+            ext.added_into(image, out)
+        for backend in ("eager", "aot_eager"):
+            torch.compiler.reset()
+            with pytest.raises(Exception, match=text):
+                torch.compile(ext.added_into, fullgraph=True, backend=backend)(image, out)
+        with pytest.raises(RuntimeError, match=r"'out': its memory overlaps that of 'image'"):
+            torch.ops.extension.native_added_into(image, out, 1.0)
+    assert torch.equal(memory, torch.arange(12.0))
+    torch.compiler.reset()
+    compiled = torch.compile(ext.added_into, fullgraph=True, backend="aot_eager")
+    assert torch.equal(compiled(memory[::2], memory[1::2]), torch.arange(6.0) * 4 + 1)
+    with pytest.raises(RuntimeError, match="share memory with each other"):
+        torch.ops.extension.native_added_into(torch.ones(3), torch.ones(1).expand(3), 1.0)
+    leaf = torch.ones(12, requires_grad=True)
+    with pytest.raises(ab.NotDifferentiableError, match="returns a new array"):
+        torch.ops.extension.native_added_into(leaf, memory, 1.0)
+    with pytest.raises(Exception, match="requires a gradient"):
+        torch.compile(ext.added_into, fullgraph=True, backend="eager")(leaf, memory)
+    out = torch.zeros(12)
+    (out * leaf).sum().backward()
+    kept = (out * leaf).sum()
+    torch.ops.extension.native_added_into(memory, out, 1.0)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        kept.backward()
+    operator = torch.ops.extension.native_added_into.default
+    torch.library.opcheck(operator, (memory, torch.ones(12), 1.0))
+
+
+@pytest.mark.parametrize("strict", (True, False))
+def test_an_exported_program_of_torch_writes(torch, ext, strict):
+    class Model(torch.nn.Module):
+        def forward(self, image, out):
+            ext.added_into(image, out)
+            return ext.added_into(image, out.clone())
+
+    tensor, out = torch.from_numpy(X.copy()), torch.ones(2, 3)
+    program = torch.export.export(Model(), (tensor, torch.ones(2, 3)), strict=strict)
+    for each in (program, program.run_decompositions()):
+        out = torch.ones(2, 3)
+        assert np.array_equal(each.module()(tensor, out), 2 * X + 1)
+        assert np.array_equal(out, X + 1)
+
+
+def test_a_program_of_tensorflow_writes_to_a_copy(tf, ext):
+    tensor = tf.constant(X)
+    program = program_of(tf, lambda x: ext.added_into(x, x, 2.0), tensor)
+    assert np.array_equal(program(tensor), 3 * X) and np.array_equal(tensor, X)
+    spec = tf.TensorSpec([None, None], "float32")
+    program = tf.function(lambda x: ext.added_into(x, x + 1), input_signature=[spec])
+    assert np.array_equal(program(tensor), 2 * X + 1)
+    low, image, high = (tf.constant(each, "int32") for each in ([5, 5], [1, 7], [5, 5]))
+    made = tf.function(ext.bounded, autograph=False)(low, image, high)
+    assert [each.numpy().tolist() for each in made] == [[5, 7], [1, 5]]
+    variable = tf.Variable(X)
+    for call, error, text in (
+        (lambda x: ext.added_into(x, x[0]), tf.errors.InvalidArgumentError, "is not"),
+        (
+            lambda x: ext.added_into(x, X.copy()),
+            ab.UnsupportedArrayError,
+            "'out'.*no array of the prog",
+        ),
+        (
+            lambda x: ext.added_into(x, variable),
+            ab.UnsupportedArrayError,
+            "variable.*assign the res",
+        ),
+    ):
+        with pytest.raises(error, match=text):
+            tf.function(call, autograph=False)(tensor)
+    with pytest.raises(ab.CopyRequiredError, match="'out'"):
+        ext.added_into(tensor, variable)
+    assert np.array_equal(variable, X)
+    refused = pytest.raises(ab.NotDifferentiableError, match="writes to 'out'.*returns a new array")
+    with refused, tf.GradientTape() as tape:
+        tape.watch(tensor)
+        tf.function(ext.added_into, autograph=False)(tensor, tensor)

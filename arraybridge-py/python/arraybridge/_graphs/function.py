@@ -40,6 +40,9 @@ __all__: list[str] = []
 OWN = ("torch", "jax", "tensorflow")
 """The frameworks with gradients, each with a module here."""
 
+RETURN = "give the derivative of a function that returns a new array"
+"""The way out for a function that writes."""
+
 NUMBERS = (bool, int, float, complex)
 
 Results = tuple[list[Any], Any]
@@ -245,12 +248,29 @@ class Function(Call):
         if not self.is_native:
             return None
         args, kwargs = self.arguments.filled(arrays)
-        return self.code._describe(*args, **kwargs)
+        found = self.code._describe(*args, **kwargs)
+        for at in () if found is None else self.code._operator()[3]:
+            if not isinstance(found[0][at][0], Described):
+                name = written(self.code)[0]
+                raise self.unknown(
+                    f"and {name!r}, which it writes to, is no array of the program; pass one"
+                )
+        return found
+
+    def expect_operator(self) -> None:
+        """Refuse a Rust function that writes to an argument, where its operator is not called."""
+        if self.is_native and (names := written(self.code)):
+            raise UnsupportedArrayError(
+                self.caller.name, self.framework, "trace",
+                f"it writes to {names[0]!r}, and here a program cannot call it itself; call a "
+                "function that returns a new array",
+                f"{self.name}()",
+            )  # fmt: skip
 
     def expect_derivative(self) -> None:
         """Refuse a Rust function whose derivative nobody has given."""
         if self.is_native and self.by_hand is None:
-            raise self.refused(no_derivative(self.name))
+            raise self.refused(no_derivative(self.name, self.code))
 
     def conjugated(self, pull: Pull) -> Pull:
         if not self.conjugates:
@@ -454,7 +474,15 @@ class Form:
         return self.library.unflatten(leaves, self.tree)
 
 
-def no_derivative(name: str) -> str:
+def written(code: Any) -> list[str]:
+    """Return the names of the arguments that a Rust function writes to, and that it gives back."""
+    arrays, _, _, places, *_ = getattr(code, "_operator", tuple)() or [()] * 4
+    return [arrays[at][0] for at in places]
+
+
+def no_derivative(name: str, code: Any) -> str:
+    if names := written(code):
+        return f"it writes to {names[0]!r}; {RETURN}"
     return (
         f"Rust has no derivatives; give that of the function by hand, with {name}.defvjp(forward, "
         "backward), or declare it with stop_gradient"

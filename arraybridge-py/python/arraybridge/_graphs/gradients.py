@@ -19,7 +19,7 @@ from .._core import _known  # type: ignore[import-not-found]
 from .._declared.options import OPTIONS
 from ..exceptions import MemoryConversionError, NotDifferentiableError
 from .described import HERE, Arguments, chosen, is_inexact
-from .function import OWN, Function, lend, library
+from .function import OWN, RETURN, Function, lend, library, written
 from .modes import ready
 
 __all__: list[str] = []
@@ -62,6 +62,8 @@ def rule(
             f"{name}() is a function of {framework}, which has gradients of its own: declare it "
             "with differentiable=True"
         )
+    if names := written(code):
+        raise TypeError(f"{name}() writes to {names[0]!r}, so no gradient flows back; {RETURN}")
     if not gives_input:
         raise TypeError(
             f'{name}() has to be declared with output_type="input": with a gradient or without '

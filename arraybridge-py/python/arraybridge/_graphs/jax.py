@@ -122,6 +122,7 @@ def embed(function: Function, arrays: Sequence[Any]) -> Results:
         made = _by_operator(function, promised, arrays)
         if made is not None:
             return made, []
+        function.expect_operator()
         state = [*map(Described.of, function.state())]
         made = callback(_Call(function, promised), (*promised, *state), arrays, "sequential")
         return made[: len(promised)], made[len(promised) :]
@@ -169,7 +170,11 @@ def _by_operator(
     pairs = zip(promised, dtypes, strict=True)
     shaped = [jax.ShapeDtypeStruct(each.shape, dtype) for each, dtype in pairs]
     # A batch is a loop: the function has a fixed number of axes.
-    run = jax.ffi.ffi_call(operator(function.code), shaped, vmap_method="sequential")
+    # XLA makes a copy of an array that is written to, unless nobody needs it as it was.
+    aliases = {at: number for number, at in enumerate(function.code._operator()[3])} or None
+    run = jax.ffi.ffi_call(
+        operator(function.code), shaped, vmap_method="sequential", input_output_aliases=aliases
+    )
     given = alike(
         [convert(own.get(id(each), each), "jax", dtype=dtype) for each, dtype in operands]
     )

@@ -9,17 +9,20 @@ from __future__ import annotations
 import inspect
 import pathlib
 import sys
+import types
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 
-from ..exceptions import NotDifferentiableError
+from ..exceptions import AliasedArgumentError, NotDifferentiableError
 from . import torch as library
 from .described import Arguments, Described, chosen, is_inexact, spread
 from .dynamo import CANDIDATES, NATIVE, Candidate, _register_cast
-from .function import Function, Pullback
+from .function import Function, Pullback, no_derivative
 from .modes import Modes
 
 __all__: list[str] = []
@@ -34,6 +37,8 @@ class Operator(NamedTuple):
     """The names, and their dtypes."""
     numbers: tuple[tuple[str, str], ...]
     origins: tuple[Any, ...]
+    written: tuple[int, ...]
+    """The array that each result is, if the operator writes to those and returns nothing."""
     casts: bool
     stops: bool
     """Whether gradients end there."""
@@ -78,8 +83,8 @@ def _registered(candidate: Candidate, by_hand: Any) -> Operator | None:
     except RuntimeError as error:
         REFUSED[code._key] = f"PyTorch {torch.__version__} takes none: {error}"
         return None
-    arrays, numbers, origins, *flags = code._operator()
-    found = Operator(namespace, name, tuple(arrays), tuple(numbers), tuple(origins), *flags)
+    *lists, casts, stops = code._operator()
+    found = Operator(namespace, name, *map(tuple, lists), casts, stops)
     full = f"{namespace}::{name}"
 
     def without_values(*given: Any) -> Any:
@@ -106,9 +111,75 @@ def _registered(candidate: Candidate, by_hand: Any) -> Operator | None:
     # A program that is saved has it too.
     _register_cast()
     torch.library.register_fake(full, without_values)
+    if found.written:
+        _register_writes(found, candidate)
+        return found
     torch.library.register_vmap(full, mapped)
     torch.library.register_autograd(full, backward, setup_context=keep)
     return found
+
+
+def _register_writes(found: Operator, candidate: Candidate) -> None:
+    """Have PyTorch count the writes of an operator, and refuse gradients."""
+
+    def refusing(keys: Any, *given: Any) -> None:
+        tensors = given[: len(found.arrays)]
+        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+            _pulled(candidate, None, found, None, ())
+        with torch._C._AutoDispatchBelowAutograd():
+            found.call.redispatch(keys & torch._C._after_autograd_keyset, *given)
+
+    def counting(keys: Any, *given: Any) -> None:
+        for at in found.written:
+            torch.autograd.graph.increment_version(given[at])
+        found.call.redispatch(keys & torch._C._after_ADInplaceOrView_keyset, *given)
+
+    library = torch.library.Library(found.namespace, "FRAGMENT")
+    library.impl(found.name, refusing, "Autograd", with_keyset=True)
+    library.impl(found.name, counting, "ADInplaceOrView", with_keyset=True)
+    _LIBRARIES.append(library)
+
+
+_LIBRARIES: list[Any] = []
+"""PyTorch forgets what was registered together with these."""
+
+
+def _expect_apart(found: Operator, arrays: Sequence[Any], name: str) -> None:
+    """Refuse an array that is written to, if another one has memory in common with it."""
+    for at in found.written:
+        for other, array in enumerate(arrays):
+            is_shared = StorageWeakRef(array.untyped_storage()) == StorageWeakRef(
+                arrays[at].untyped_storage()
+            )
+            if other != at and is_shared and _overlap(arrays[at], array):
+                raise AliasedArgumentError(
+                    f"{name}() writes to '{found.arrays[at][0]}', whose memory overlaps that of "
+                    f"'{found.arrays[other][0]}'; pass a copy of one of them"
+                )
+
+
+def _overlap(*tensors: Any) -> bool:
+    """Return whether two tensors of one storage have a byte in common, or may have."""
+
+    def place(tensor: Any) -> Any:
+        size = tensor.element_size()
+        described = {
+            "data": (_PAGE + size * _hint(tensor.storage_offset()), True),
+            "shape": tuple(map(_hint, tensor.shape)),
+            "strides": tuple(size * _hint(step) for step in tensor.stride()),
+            "typestr": f"|V{size}",
+            "version": 3,
+        }
+        # Nobody reads what is there.
+        return numpy.asarray(types.SimpleNamespace(__array_interface__=described))
+
+    try:
+        return numpy.shares_memory(*map(place, tensors), max_work=10_000)
+    except numpy.exceptions.TooHardError:
+        return True
+
+
+_PAGE = 1 << 16
 
 
 def _listed(made: Any) -> list[Any]:
@@ -142,6 +213,8 @@ def _without_values(code: Any, found: Operator, given: Sequence[Any]) -> Any:
                 array, axis = sources[0]
                 lengths[at] = shapes[array][axis]
         made.append(arrays[0].new_empty(lengths, dtype=getattr(torch, dtype)))
+    if found.written:
+        return _expect_apart(found, arrays, code.__name__)
     return tuple(made) if len(made) != 1 else made[0]
 
 
@@ -209,8 +282,10 @@ def _pulled(
     if by_hand is None:
         raise NotDifferentiableError(
             "torch", "Rust", "gradient",
-            f"the operator has no derivative; call {name}() itself, with {name}.defvjp(forward, "
-            "backward), or detach its arrays",
+            no_derivative(name, code)
+            if found.written
+            else f"the operator has no derivative; call {name}() itself, with "
+            f"{name}.defvjp(forward, backward), or detach its arrays",
             f"{name}()",
         )  # fmt: skip
     arrays, seeds = [*ctx.saved_tensors], chosen(gradients, ctx.floats)
@@ -314,7 +389,7 @@ def plan(key: str, carries: bool) -> Any:
             found = operator(candidate, by_hand)
     elif carries:
         # The call is recorded otherwise, or refused with a reason.
-        if not found.stops:
+        if not found.stops or found.written:
             return None
         stops = True
     assert found is not None
@@ -327,7 +402,8 @@ def plan(key: str, carries: bool) -> Any:
         )
         for each in parameters
     )
-    return found.namespace, found.name, defaults, found.arrays, found.numbers, found.casts, stops
+    flags = found.written, found.casts, stops
+    return found.namespace, found.name, defaults, found.arrays, found.numbers, *flags
 
 
 plan._dynamo_marked_constant = True  # type: ignore[attr-defined]
@@ -348,7 +424,7 @@ def call(key: str, args: Any, kwargs: Any, name: str) -> Any:
     planned = plan(key, carries)
     if planned is None:
         return None
-    namespace, operator_name, parameters, arrays, numbers, casts, stops = planned
+    namespace, operator_name, parameters, arrays, numbers, written, casts, stops = planned
     if len(args) > len(parameters):
         return None
     given = {}
@@ -377,7 +453,7 @@ def call(key: str, args: Any, kwargs: Any, name: str) -> Any:
             array = array.detach()
         wanted = getattr(torch, dtype)
         if array.dtype != wanted:
-            if not casts:
+            if not casts or len(passed) in written:
                 return None
             array = _cast(array, wanted, name, torch)
         passed.append(array)
@@ -399,4 +475,8 @@ def call(key: str, args: Any, kwargs: Any, name: str) -> Any:
         if not fits:
             return None
         passed.append(float(value) if is_float and value is not None else value)
-    return (getattr(getattr(torch.ops, namespace), operator_name)(*passed),)
+    made = getattr(getattr(torch.ops, namespace), operator_name)(*passed)
+    if not written:
+        return (made,)
+    results = tuple([passed[at] for at in written])
+    return (results if len(results) > 1 else results[0],)

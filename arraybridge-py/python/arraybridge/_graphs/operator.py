@@ -127,6 +127,7 @@ def plan(
                 # A call outside the graph gives results the dtype that was narrowed.
                 if not any(carries) and dtype_name(lent.dtype) != wanted:
                     return candidate.refuse(f"{framework} has no {wanted} at the moment")
+            call.function.expect_operator()
             results, form = call.described(own)
         if any(mask) and (call.function.cells or call.function.unrepeatable):
             return candidate.refuse(call.function.unrepeatable or "it writes to variables")

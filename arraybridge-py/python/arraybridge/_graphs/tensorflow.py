@@ -18,7 +18,7 @@ from tensorflow.python.framework import op_def_registry
 from .._core import convert  # type: ignore[import-not-found]
 from ..exceptions import NotDifferentiableError
 from .described import Described, chosen, dtype_name, is_inexact, spread
-from .function import Cell, Function, Pull, Pullback, Results, no_derivative
+from .function import Cell, Function, Pull, Pullback, Results, no_derivative, written
 
 __all__: list[str] = []
 
@@ -154,6 +154,12 @@ _RANDOM = {
 
 def embed(function: Function, arrays: Sequence[Any]) -> Results:
     """Return the results of a call that TensorFlow records as one operation, and their form."""
+    for name in written(function.code) if function.is_native else ():
+        if isinstance(function.arguments.filled(arrays)[1].get(name), tensorflow.Variable):
+            raise function.unknown(
+                f"and {name!r}, which it writes to, is a variable, which keeps its value; pass "
+                "that, by read_value(), and assign the result"
+            )
     arrays = [*map(plain, arrays)]
     if not all(map(_has_values, arrays)):
         return _embed_in_graph(function, arrays)
@@ -216,6 +222,7 @@ def _embed_in_graph(function: Function, arrays: Sequence[Any]) -> Results:
     def operation(*arrays: Any) -> Any:
         results, state = by_operator(), []
         if results is None:
+            function.expect_operator()
             names = [each.name for each in promised] + ["uint8"] * len(function.state())
             made = _listed(tensorflow.py_function(compute, arrays, names))
             results, state = made[: len(promised)], made[len(promised) :]
@@ -257,7 +264,7 @@ def _by_operator(function: Function, arrays: Sequence[Any]) -> list[Any] | None:
     graph = tensorflow.compat.v1.get_default_graph()
     made = [*graph.create_op(name, given, dtypes, name=function.name).outputs]
     # A tape that the program itself has open. One outside of it finds the gradient by its name.
-    record_operation(name, made, given, functools.partial(_refused(function.name), None))
+    record_operation(name, made, given, functools.partial(_refused(function.code), None))
     return made
 
 
@@ -290,16 +297,18 @@ def operator(code: Any) -> str | None:
             _OPERATORS[key] = None
         else:
             _OPERATORS[key] = name
-            tensorflow.RegisterGradient(name)(_refused(code.__name__))
+            tensorflow.RegisterGradient(name)(_refused(code))
     return _OPERATORS[key]
 
 
-def _refused(name: str) -> Callable[..., Any]:
+def _refused(code: Any) -> Callable[..., Any]:
     """Return the gradient of an operator, which has none."""
+
+    name = code.__name__
 
     def gradient(operation: Any, *gradients: Any) -> Any:
         raise NotDifferentiableError(
-            "tensorflow", "Rust", "gradient", no_derivative(name), f"{name}()"
+            "tensorflow", "Rust", "gradient", no_derivative(name, code), f"{name}()"
         )
 
     return gradient

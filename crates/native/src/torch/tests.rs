@@ -13,6 +13,7 @@ impl Operator for Fill {
     const NUMBERS: &'static [(&'static str, DType, bool)] =
         &[("by", DType::Float32, false), ("most", DType::Int64, true), ("is", DType::Bool, false)];
     const RESULTS: &'static [DType] = &[DType::Float32; 2];
+    const WRITTEN: &'static [usize] = &[];
     const ORIGINS: &'static [Origin] = &[];
 
     fn call(_: &mut Frame<'_>) -> Result<(), Error> {
@@ -27,6 +28,9 @@ fn a_schema_has_what_may_be_left_out_and_no_words_of_pytorch() {
     assert_eq!(schema("fill", &entry), format!("fill({arguments}) -> (Tensor, Tensor)"));
     entry.results = 1;
     assert!(schema("fill", &entry).ends_with(") -> Tensor"));
+    entry.written = &[1];
+    let arguments = arguments.replace("Tensor to", "Tensor(a0!) to");
+    assert_eq!(schema("fill", &entry), format!("fill({arguments}) -> ()"));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_void};
 use std::ptr::{from_ref, null, null_mut};
 
-use ndarray::{Array, Array1, Array2, ArrayView1, ArrayView2, arr2};
+use ndarray::{Array, Array1, Array2, ArrayView1, ArrayView2, ArrayViewMut1, Ix1, arr2};
 
 use super::raw::{
     Api, BUFFER, Bytes, EXECUTE, Extension, METADATA, Metadata, MetadataExtension, SCALAR, Scalar,
@@ -25,6 +25,7 @@ impl Operator for Scale {
     const NUMBERS: &'static [(&'static str, DType, bool)] =
         &[("factor", DType::Float32, false), ("threshold", DType::Int64, true)];
     const RESULTS: &'static [DType] = &[DType::Float32, DType::Int64];
+    const WRITTEN: &'static [usize] = &[];
     const ORIGINS: &'static [Origin] = &[];
 
     fn call(frame: &mut Frame<'_>) -> Result<(), Error> {
@@ -89,6 +90,7 @@ struct Parts {
     attributes: Vec<(&'static str, c_int, Scalar)>,
     extension: *mut Extension,
     is_null: bool,
+    handler: Handler,
 }
 
 /// What XLA passes for `scale`.
@@ -134,6 +136,7 @@ impl Call {
             ],
             extension: null_mut(),
             is_null: false,
+            handler: handler::<Scale>(),
         };
         change(&mut parts);
         let list = |items: &[*const Buffer]| Buffers {
@@ -170,7 +173,7 @@ impl Call {
             },
         };
         // SAFETY: the frame is as its sizes say, but for what is to be found out before it is used.
-        let failed = unsafe { handler::<Scale>()(&mut frame) };
+        let failed = unsafe { (parts.handler)(&mut frame) };
         let reported = REPORTED.take();
         assert_eq!(failed.is_null(), reported.is_none());
         reported.map_or(Ok(()), Err)
@@ -271,6 +274,73 @@ fn a_function_that_panics_or_breaks_its_rule_is_an_error_with_its_text() {
     assert!(Call::new().run(more).unwrap_err().0.contains("1 results were not written"));
     let less = |parts: &mut Parts| parts.results.truncate(1);
     assert!(Call::new().run(less).unwrap_err().0.contains("result 1: the program has none"));
+}
+
+/// Adds an array to another one, which is the second result, and negates flags, which are the first one.
+struct Add;
+
+impl Operator for Add {
+    const NAME: &'static str = "add";
+    const ARGUMENTS: &'static [(&'static str, DType)] =
+        &[("image", DType::Float32), ("out", DType::Float32), ("flags", DType::Bool)];
+    const NUMBERS: &'static [(&'static str, DType, bool)] = &[];
+    const RESULTS: &'static [DType] = &[DType::Bool, DType::Float32];
+    const WRITTEN: &'static [usize] = &[2, 1];
+    const ORIGINS: &'static [Origin] = &[];
+
+    fn call(frame: &mut Frame<'_>) -> Result<(), Error> {
+        assert!(frame.view::<f32, Ix1>(1).is_err() && frame.view_mut::<f32, Ix1>(0).is_err());
+        let image = ArrayView1::<f32>::of(frame, 0)?;
+        let mut out = ArrayViewMut1::<f32>::of(frame, 1)?;
+        assert!(frame.view_mut::<f32, Ix1>(1).is_err());
+        out += &image;
+        ArrayViewMut1::of(frame, 2)?.mapv_inplace(|flag: bool| !flag);
+        Results::give((), frame)
+    }
+}
+
+#[test]
+fn what_is_written_to_is_the_argument_or_begins_with_its_values() {
+    let (mut image, mut out, mut sums) = ([1.0_f32, 2.0, 3.0], [10.0_f32; 3], [0.0_f32; 3]);
+    let [image, out, sums] = [&mut image, &mut out, &mut sums].map(|array| array.as_mut_ptr());
+    let mut flags = [1_u8, 0];
+    let flags = flags.as_mut_ptr();
+    let run = |change: fn(&mut Parts)| {
+        Call::new().run(|parts| {
+            parts.handler = handler::<Add>();
+            parts.attributes.clear();
+            parts.arguments =
+                vec![buffer(11, image, &[3]), buffer(11, out, &[3]), buffer(1, flags, &[2])];
+            parts.results = vec![buffer(1, flags, &[2]), buffer(11, sums, &[3])];
+            change(parts);
+        })
+    };
+    // SAFETY: the arrays live until the end, and nobody else uses them.
+    let values =
+        || unsafe { (*out.cast::<[f32; 3]>(), *sums.cast::<[f32; 3]>(), *flags.cast::<[u8; 2]>()) };
+    assert_eq!(run(|_| ()), Ok(()));
+    assert_eq!(values(), ([10.0; 3], [11.0, 12.0, 13.0], [0, 1]));
+    assert_eq!(run(|parts| parts.results[1].data = parts.arguments[1].data), Ok(()));
+    assert_eq!(values(), ([11.0, 12.0, 13.0], [11.0, 12.0, 13.0], [1, 0]));
+    type Change = fn(&mut Parts);
+    let cases: &[(Change, &str)] = &[
+        (
+            |parts| parts.results[1].data = parts.arguments[0].data,
+            "argument 'out': its memory overlaps that of 'image'; pass a copy of one of them",
+        ),
+        (|parts| parts.results[1].dims = [2_i64].as_ptr(), "has another array for its result"),
+        (|parts| parts.results[1].dtype = 12, "has another array for its result"),
+        (|parts| parts.results[1].data = null_mut(), "argument 'out': the memory is missing"),
+        (|parts| parts.results.truncate(1), "argument 'out': the program has none"),
+        (|parts| parts.results.push(buffer(11, null_mut::<f32>(), &[2])), "1 results were not"),
+    ];
+    for (change, text) in cases {
+        let (found, _) = run(*change).unwrap_err();
+        assert!(found.starts_with("add(): ") && found.contains(text), "{found:?} for {text:?}");
+    }
+    // SAFETY: as above.
+    unsafe { flags.write(2) };
+    assert!(run(|_| ()).unwrap_err().0.contains("argument 'flags': "));
 }
 
 #[test]

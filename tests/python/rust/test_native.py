@@ -776,6 +776,38 @@ def test_an_exported_program_of_torch_writes(torch, ext, strict):
         assert np.array_equal(out, X + 1)
 
 
+def test_a_program_that_torch_has_compiled_to_a_file_has_the_operators(torch, ext, tmp_path):
+    from torch._inductor import aoti_compile_and_package, cpp_builder, exc
+
+    try:
+        cpp_builder.get_cpp_compiler()
+    except exc.InvalidCxxCompiler:
+        pytest.skip("AOTInductor needs a C++ compiler")
+
+    class Model(torch.nn.Module):
+        def forward(self, image, out):
+            ext.added_into(image, out)
+            return ext.times(image, by=3.0) + 1, ext.counted(image, 1.5)[1]
+
+    given = torch.from_numpy(X.copy()), torch.ones(2, 3)
+    program = torch.export.export(Model(), given)
+    path = aoti_compile_and_package(program, package_path=str(tmp_path / "model.pt2"))
+    for order in ("torch._inductor, arraybridge", "arraybridge, torch._inductor"):
+        bridges.survives(
+            f"""
+            import sys, bridges, {order}
+            ext = bridges.tests_extension()
+            import torch
+            image, out = torch.arange(6.0).reshape(2, 3), torch.ones(2, 3)
+            made, sizes = torch._inductor.aoti_load_package(sys.argv[1])(image, out)
+            assert made.tolist() == [[1, 4, 7], [10, 13, 16]], made
+            assert sizes.tolist() == [1, 3, 0, 0], sizes
+            assert out.tolist() == [[1, 2, 3], [4, 5, 6]], out
+            """,
+            path,
+        )
+
+
 def test_a_program_of_tensorflow_writes_to_a_copy(tf, ext):
     tensor = tf.constant(X)
     program = program_of(tf, lambda x: ext.added_into(x, x, 2.0), tensor)

@@ -192,7 +192,7 @@ sanitize: .venv/.made ## the Rust tests under AddressSanitizer
 sanitize-threads: .venv/.made ## the Rust tests that use threads under ThreadSanitizer; needs a nightly toolchain with rust-src
 sanitize-python: .venv/.made ## the extension module under AddressSanitizer and LeakSanitizer, with NumPy and torch; needs gcc
 valgrind: wheel ## the tests of lifetimes under valgrind, with NumPy only
-miri: .venv/.made ## the Rust tests of tensors, claims and layouts under Miri; needs a nightly toolchain with miri and rust-src
+miri: .venv/.made ## the Rust tests of tensors, claims, layouts and XLA's frames under Miri; needs a nightly toolchain with miri and rust-src
 lifetime: wheel $(OPENCL) ## the tests of lifetimes with Python's debug allocator and its development mode
 soak: wheel $(OPENCL) ## use the package from 16 threads for SECONDS (600), and check values, memory and descriptors
 fuzz: .venv/.made ## feed tables, casts, foreign capsules and the test for overlaps with random input, for SECONDS each

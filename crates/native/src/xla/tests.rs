@@ -198,10 +198,9 @@ fn a_frame_is_read_and_its_results_are_written() {
     assert_eq!(call.count, [42]);
     // Without the attribute that may be left out, and in the memory of an argument.
     let mut call = Call::new();
-    let shared = call.image.as_mut_ptr();
     let in_place = |parts: &mut Parts| {
         parts.attributes.pop();
-        parts.results[0].data = shared.cast();
+        parts.results[0].data = parts.arguments[0].data;
     };
     assert_eq!(call.run(in_place), Ok(()));
     assert_eq!((call.image[5], call.count), (10.0, [2]));
@@ -353,7 +352,7 @@ fn a_handler_has_the_version_of_xla_that_asks() {
                 base: Extension { struct_size: 0, kind: METADATA, next: null_mut() },
                 metadata: &mut metadata,
             };
-            let mut other = Extension { struct_size: 0, kind: 2, next: &raw mut question.base };
+            let mut other = Extension { struct_size: 0, kind: 2, next: (&raw mut question).cast() };
             let functions = functions.as_ref().map(|found: &Api| api(found.version.minor));
             let asked = Call::new().run(|parts| {
                 (parts.api, parts.extension, parts.is_null) = (functions, &mut other, true);

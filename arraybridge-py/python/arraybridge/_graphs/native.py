@@ -83,8 +83,9 @@ def _registered(candidate: Candidate, by_hand: Any) -> Operator | None:
     except RuntimeError as error:
         REFUSED[code._key] = f"PyTorch {torch.__version__} takes none: {error}"
         return None
-    *lists, casts, stops = code._operator()
-    found = Operator(namespace, name, *map(tuple, lists), casts, stops)
+    arrays, numbers, origins, written, *flags = code._operator()
+    lists = tuple(arrays), tuple(numbers), tuple(origins), tuple(written)
+    found = Operator(namespace, name, *lists, *flags)
     full = f"{namespace}::{name}"
 
     def without_values(*given: Any) -> Any:
@@ -158,7 +159,7 @@ def _expect_apart(found: Operator, arrays: Sequence[Any], name: str) -> None:
                 )
 
 
-def _overlap(*tensors: Any) -> bool:
+def _overlap(one: Any, other: Any) -> bool:
     """Return whether two tensors of one storage have a byte in common, or may have."""
 
     def place(tensor: Any) -> Any:
@@ -174,7 +175,7 @@ def _overlap(*tensors: Any) -> bool:
         return numpy.asarray(types.SimpleNamespace(__array_interface__=described))
 
     try:
-        return numpy.shares_memory(*map(place, tensors), max_work=10_000)
+        return numpy.shares_memory(place(one), place(other), max_work=10_000)
     except numpy.exceptions.TooHardError:
         return True
 
@@ -444,7 +445,7 @@ def call(key: str, args: Any, kwargs: Any, name: str) -> Any:
     for key in kwargs:
         if key not in given:
             return None
-    passed = []
+    passed: list[Any] = []
     for parameter, dtype in arrays:
         array = given[parameter]
         if not isinstance(array, torch.Tensor) or array.device.type != "cpu":

@@ -257,6 +257,14 @@ def test_a_failing_init_is_an_installation_that_is_broken():
     )
 
 
+def test_a_shape_that_the_table_refuses_is_refused():
+    run_picky("""
+        long = np.zeros(77, "u1")
+        error = raises(ab.UnsupportedArrayError, lambda: ab.convert(long, "fake_picky"))
+        assert "holds no array of the shape (77,), since `shape[0] != 77` is false" in str(error)
+    """)
+
+
 def test_an_import_is_handed_the_dtype_object():
     run_picky("""
         for image in (u1, u1.astype("f4"), i2):

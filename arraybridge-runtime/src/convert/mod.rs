@@ -80,7 +80,7 @@ pub use pair::class_of;
 pub use pin::pin;
 pub use places::Places;
 pub use planned::deliver;
-pub use prepare::explain_refusal;
+pub use prepare::{expect_shape, explain_refusal};
 pub use request::Request;
 pub use slot::{Opened, fresh};
 pub use source::{alike, describe_borrowed, open_host, open_plain};

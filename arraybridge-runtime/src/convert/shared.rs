@@ -72,6 +72,7 @@ fn is_usual(Endpoints { source, target }: Endpoints, slot: &Slot) -> bool {
         && view.ndim() > 0
         && target.dtypes.contains(view.dtype())
         && admit(target, view.ndim(), view.is_empty()).is_ok()
+        && target.shapes.is_empty()
         && view.starts_aligned()
         && view.data() as usize & (import.align - 1) == 0
         && view.layout() == Strides::Contiguous

@@ -102,6 +102,14 @@ impl Slot {
             None => facts(self.memory.view(), self.access, self.private, self.made),
         }
     }
+
+    /// The lengths of its axes.
+    pub fn shape(&self) -> &[usize] {
+        match &self.described {
+            Some(Described { shape, .. }) => shape,
+            None => self.memory.view().shape(),
+        }
+    }
 }
 
 // Facts that are written in one function and moved in another stall the processor, as above.

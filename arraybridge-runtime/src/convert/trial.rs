@@ -132,7 +132,11 @@ impl<'py> Trial<'py> {
         };
         let ndim = shape.len();
         let usual = ndim.min(2).clamp(framework.ndim.0, framework.ndim.1);
-        let lie = if !takes(&vec![1; usual]) {
+        // A length of one, or an axis that is longer than the others, in small.
+        let small: Vec<_> = shape.iter().map(|length| 2.min(*length)).collect();
+        let lie = if !shape.contains(&0) && ndim <= 8 && !takes(&small) && takes(&vec![2; ndim]) {
+            Lie::refused_shape(py, shape, error)
+        } else if !takes(&vec![1; usual]) {
             return errors::import_failed(self.target, error);
         } else if !takes(&vec![1; ndim]) {
             Lie::refused_ndim(py, ndim, error)

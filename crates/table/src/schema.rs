@@ -242,6 +242,9 @@ table! {
         ndim: Axes => Is("0, 64");
         /// True if an array may have no elements.
         empty: Flag => Is("true");
+        /// Conditions on the shape of an array, each of which has to be true: `"shape[1] != 1"`. One about an axis that
+        /// the array lacks is true.
+        shapes: Calls("shape");
         /// Classes that wrap an array, and the array that an object wraps.
         values: ClassOps("data");
         /// Classes that are no plain arrays and cannot be converted. The class decides first, then the dtype, then

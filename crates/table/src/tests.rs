@@ -62,7 +62,7 @@ mistakes! {
         "t.toml:2:1: unknown key `titel` in [x]; write `title`",
     ];
     a_key_unlike_any_known_one: HOST, "title = \"X\"\n" => "title = \"X\"\nwavelength = 3\n", [
-        "t.toml:3:1: unknown key `wavelength` in [x]; known keys: title, classes, dtypes, module, install, memory, immutable, align, cached_scalars, isolate, init, initialized, dtype, dtype_names, dtype_of, shape_of, missing, no_dlpack, no_slices, slices, ndim, empty, values, refuse, guards, reasons, export, import, to_numpy, from_numpy, fill, fast_to_numpy, fast_from_numpy, copy, recording, watched, copy_recorded, transforming, tracing, translate, ready, lazy, version, count_write, offset, uncounted, counting, places, device, stream, array, oom, gaps, clear, host_modules, metadata, check",
+        "t.toml:3:1: unknown key `wavelength` in [x]; known keys: title, classes, dtypes, module, install, memory, immutable, align, cached_scalars, isolate, init, initialized, dtype, dtype_names, dtype_of, shape_of, missing, no_dlpack, no_slices, slices, ndim, empty, shapes, values, refuse, guards, reasons, export, import, to_numpy, from_numpy, fill, fast_to_numpy, fast_from_numpy, copy, recording, watched, copy_recorded, transforming, tracing, translate, ready, lazy, version, count_write, offset, uncounted, counting, places, device, stream, array, oom, gaps, clear, host_modules, metadata, check",
     ];
     a_dtype_by_another_name: HOST, "\"standard\"" => "\"float\", \"double\"", [
         "t.toml:5:11: unknown dtype `float`; write `float32` or `float64`",

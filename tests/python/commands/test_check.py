@@ -285,9 +285,20 @@ def test_the_numbers_of_axes_that_work_are_listed():
     table = boxes(from_numpy="module.three_axes(data)")
     found = outcome(table, "ndim")
     assert found.key == "ndim" and str(found).endswith("three axes, please; 3 work"), found
-    found = outcome(boxes(from_numpy="module.squeezed(data)", ndim=[0, 2]), "ndim")
-    assert str(found).endswith("the shape is (3,) instead of (3, 1); 0 to 1 work"), found
     assert claims.spans([0, 2, 3, 4, 6]) == "0, 2 to 4, 6"
+
+
+def test_shapes_that_fail_are_named_and_those_that_work_noted():
+    squeezed = {"from_numpy": "module.squeezed(data)", "ndim": [0, 2]}
+    found = outcome(boxes(**squeezed), "shapes")
+    assert found.key == "shapes" and "(1,) is allowed: the shape is ()" in str(found), found
+    right = boxes(**squeezed, shapes=["shape[-1] != 1"])
+    for name in ("in and out", "ndim", "empty", "shapes", "align", "memory is kept"):
+        assert not isinstance(outcome(right, name), Lie), name
+    found = outcome(boxes(shapes=["shape[1] != 1"]), "shapes")
+    assert isinstance(found, claims.Note) and "`shape[1] != 1` refuses (0, 1), which" in str(found)
+    for name, wrong in ("in and out", "shape.one"), ("names", "numpy.prood(shape) > 1"):
+        assert outcome(boxes(shapes=[wrong]), name).key == "shapes"
 
 
 def test_an_import_that_copies_is_not_said_to_have_wrong_strides_or_alignment():

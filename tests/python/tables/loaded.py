@@ -257,6 +257,38 @@ ab.convert(there, "numpy")
     assert bridges.python(code + use, table, repr(shape)).returncode == 0
 
 
+def test_a_shape_that_the_table_refuses_does_not_reach_the_framework():
+    code = (
+        LIBRARY
+        + """
+import arraybridge as ab, numpy as np, pytest, sys
+sys.modules['changed'] = sys.modules['broken'] = sys.modules['__main__']
+def make(values): made.append(values.shape); return Array(values.squeeze())
+ab.load_table(text=sys.argv[1])
+made = []
+for shape in (5, 1), (7, 1, 2):
+    for use in (ab.convert, ab.explain, lambda x, to: ab.changed(lambda x: x)(x)):
+        with pytest.raises(ab.UnsupportedArrayError) as caught:
+            use(np.zeros(shape), "changed")
+        words = f"the shape {shape}, since `shape[1] != 1` is false; reshape it, or convert it"
+        assert words in str(caught.value) and not made, caught.value
+with pytest.raises(ab.UnsupportedArrayError, match="holds no array of the shape"):
+    ab.stack_slices([np.zeros((1, 7)), np.ones((1, 7))], "changed", 0)
+assert ab.convert(np.zeros(5), "changed").shape == (5,)
+with pytest.raises(ab.UnsupportedArrayError, match="`numpy.prod.shape. < 99` is false"):
+    ab.convert(np.zeros((10, 10)), "changed")
+broken = sys.argv[1].replace("[changed]", "[broken]").replace("__main__.Array", "__main__.B")
+ab.load_table(text=broken.replace("shape[1]", "shape.one"))
+with pytest.raises(ab.FrameworkTableError, match="`shapes` of .broken. has `shape.one != 1`"):
+    ab.convert(np.zeros(5), "broken")
+"""
+    )
+    table = TABLE.format(name="changed").replace("changed.Array", "__main__.Array")
+    table += 'shapes = ["shape[1] != 1", "numpy.prod(shape) < 99"]\n'
+    found = bridges.python(code, table)
+    assert found.returncode == 0, found.stderr
+
+
 @pytest.mark.parametrize(
     ("old", "new", "there"),
     [

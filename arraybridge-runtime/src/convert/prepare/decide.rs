@@ -1,5 +1,8 @@
 //! The decision, made of facts: whatever asks a framework happens here, the rest is the plan.
 
+use pyo3::exceptions::PyIndexError;
+use pyo3::types::PyTuple;
+
 use crate::convert::available::{dtypes, missing_dtype, not_imported};
 use crate::convert::commitment::Commitment;
 use crate::convert::errors::copy_required;
@@ -11,10 +14,10 @@ use crate::convert::request::Request;
 use crate::convert::shared;
 use crate::convert::slot::{Input, Slot};
 use crate::convert::trial::Trial;
-use crate::convert::trials::importer;
+use crate::convert::trials::{Lie, importer, wrong_table};
 use crate::framework::device::Device;
 use crate::framework::loaded::Loaded;
-use crate::framework::spec::{DType, Strides};
+use crate::framework::spec::{DType, Op, Strides};
 use crate::interpreter::error::{Error, Failure, Result};
 use arraybridge_host::cast::Scaling;
 
@@ -57,6 +60,7 @@ pub(in crate::convert) fn decide<'a, 'py>(
     holds.free = commitment.is_free();
     let plan = plan::between(source, &holds, &facts, &wish)
         .map_err(|refusal| explain_refusal(target, &facts, request, refusal))?;
+    expect_shape(target, slot.shape())?;
     let trial = Trial { target, importer: plan.importer, device, dtype };
     if trial.of_steps(plan.steps, facts.layout)?
         && !depends_on_host
@@ -105,6 +109,41 @@ pub(in crate::convert) fn casts(
         return Ok(false);
     }
     OwnCast { loaded: target, from, to, scaling: Scaling::Clamp, bounds: None }.is_exact_on(place)
+}
+
+/// Checks that the framework has arrays of a shape.
+///
+/// # Errors
+///
+/// [`Failure::Array`] if a condition of its table does not hold, and [`Failure::Table`] if one raises.
+#[inline]
+pub fn expect_shape(loaded: Loaded<'_>, shape: &[usize]) -> Result<()> {
+    match loaded.framework.shapes {
+        [] => Ok(()),
+        conditions => expect_each(loaded, conditions, shape),
+    }
+}
+
+fn expect_each(loaded: Loaded<'_>, conditions: &[Op<1>], shape: &[usize]) -> Result<()> {
+    let (py, framework) = (loaded.py(), loaded.framework);
+    let shape = PyTuple::new(py, shape)?;
+    for condition in conditions {
+        match condition.holds(loaded, [shape.as_any()]) {
+            Ok(true) => {}
+            // It is about an axis that the array lacks.
+            Err(error) if error.is_instance_of::<PyIndexError>(py) => {}
+            Ok(false) => {
+                let reason = format!(
+                    "{} holds no array of the shape {shape}, since `{condition:?}` is false; \
+                     reshape it, or convert it slice by slice",
+                    framework.title
+                );
+                return Err(framework.error(Failure::Array, "plan", reason));
+            }
+            Err(error) => return Err(wrong_table(framework, Lie::shapes(py, condition, error))),
+        }
+    }
+    Ok(())
 }
 
 /// The plan's refusal.

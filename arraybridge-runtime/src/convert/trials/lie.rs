@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 
 use crate::convert::errors::class_name;
 use crate::framework::loaded::Loaded;
-use crate::framework::spec::{DType, Framework, Strides};
+use crate::framework::spec::{DType, Framework, Op, Strides};
 use crate::interpreter::error::{Error, Failure, first_line};
 
 /// A false statement of a table.
@@ -81,9 +81,20 @@ impl Lie {
         Lie::raised(py, "ndim", format!("allows {ndim} axes"), error)
     }
 
+    /// A condition on shapes that raises.
+    pub fn shapes(py: Python<'_>, condition: &Op<1>, error: PyErr) -> Lie {
+        let but = format!("it raised {}", first_line(py, &error));
+        Lie { cause: Some(error), ..Lie::new("shapes", format!("has `{condition:?}`"), but) }
+    }
+
     /// The framework refuses arrays without elements.
     pub fn refused_empty(py: Python<'_>, error: PyErr) -> Lie {
         Lie::raised(py, "empty", "allows arrays without elements", error)
+    }
+
+    /// A shape that the framework refuses, though not for its number of axes.
+    pub fn refused_shape(py: Python<'_>, shape: &[usize], error: PyErr) -> Lie {
+        Lie::raised(py, "shapes", format!("allows {shape:?}"), error)
     }
 
     pub fn copy(but: &str) -> Lie {

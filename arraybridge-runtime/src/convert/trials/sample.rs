@@ -2,9 +2,10 @@
 
 use pyo3::prelude::*;
 
+use crate::convert::prepare::expect_shape;
 use crate::framework::loaded::Loaded;
 use crate::framework::spec::{DType, Framework, Strides};
-use crate::interpreter::error::Result;
+use crate::interpreter::error::{Error, Result};
 use crate::memory::cast;
 use arraybridge_host::buffer::{ALIGNMENT, HostBuffer};
 use arraybridge_host::cast::Scaling;
@@ -51,6 +52,11 @@ pub(in crate::convert) fn sample(
     let Some((shape, strides, first)) = axes(loaded.framework, layout) else {
         return Ok(None);
     };
+    match expect_shape(loaded, &shape) {
+        Ok(()) => {}
+        Err(Error::Conversion(_)) => return Ok(None),
+        Err(error) => return Err(error),
+    }
     let elements = elements(py, dtype)?;
     let size = dtype.size();
     let gap = offset + ALIGNMENT - first * size % ALIGNMENT;

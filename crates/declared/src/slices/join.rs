@@ -583,10 +583,12 @@ impl<'py> Joiner<'py> {
             true => plan::admit(loaded.framework, facts.ndim, facts.empty),
             false => Err(plan::Refusal::Dtype),
         };
-        admitted.map_err(|refusal| {
-            let request = Request::default();
-            self.named(convert::explain_refusal(loaded, &facts, &request, refusal))
-        })
+        admitted
+            .map_err(|refusal| {
+                convert::explain_refusal(loaded, &facts, &Request::default(), refusal)
+            })
+            .and_then(|()| convert::expect_shape(loaded, joined.source.view().shape()))
+            .map_err(|error| self.named(error))
     }
 
     pub fn record(&self, result: &Bound<'py, PyAny>) -> Record {

@@ -258,11 +258,15 @@ def check_slices(table: Table, other: Table, dtype: str) -> None:
         table.compare(got, expected, "slices", "unstack_slices")
 
 
-def check_cast(table: Table, other: Table, dtype: str, to: str) -> None:
+def check_cast(table: Table, other: Table, dtype: str, to: str) -> str | None:
     """A cast into the checked framework and within it, compared with NumPy's."""
     values = numpy.array([[0.0, 1.0, 2.5, 3.5, 100.0, 200.0]] * 2).astype(dtype)
     if min(table.most_ndim, other.most_ndim) < 2:
         values = values[0]
+    for each in (table, other, table):
+        if (fitted := each.fitted(values)) is None:
+            return f"{each.name} has no arrays of the shape {values.shape}"
+        values = fitted
     carry(table, values)
     expected = arraybridge.convert(values, "numpy", dtype=to)
     plain = numpy.rint(values).astype(to) if dtype.startswith("float") else values.astype(to)
@@ -271,6 +275,7 @@ def check_cast(table: Table, other: Table, dtype: str, to: str) -> None:
     for source, within in ((other, ""), (table, ", within")):
         got = arraybridge.convert(source.make(values), table.name, dtype=to)
         table.compare(got, expected, "array.astype", f"{dtype} to {to}{within}")
+    return None
 
 
 def cases(checked: Table, other: Table) -> Iterator[Case]:

@@ -15,6 +15,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import product
 from typing import Any
 
 import arraybridge
@@ -305,13 +306,64 @@ def check_ndim(table: Table) -> None:
 
 def axes_problem(table: Table, dtype: str, axes: int) -> str:
     """Why there are no arrays of so many axes; "" if there are."""
-    for shape in {(1,) * (axes - 1) + (3,), (3,) + (1,) * (axes - 1)} if axes else {()}:
-        native = sample(dtype, shape)
-        try:
-            table.compare(table.make(native), native, "ndim", "the array")
-        except Exception as error:
-            return words(error)
+    native = sample(dtype, table.plain_shape(axes))
+    try:
+        table.compare(table.make(native), native, "", "")
+    except Exception as error:
+        return words(error)
     return ""
+
+
+def says(table: Table, array: Any, shape: tuple[int, ...]) -> tuple[type, Any, bool]:
+    """What an array says of its dtype, and whether it says its shape."""
+    dtype = table.dtype_of(array)
+    return type(dtype), dtype, table.shape_of(array) == shape
+
+
+def shape_problem(table: Table, dtype: str, shape: tuple[int, ...]) -> str:
+    """Why there are no arrays of a shape, or none that are like others; "" if there are."""
+    native = sample(dtype, shape)
+    try:
+        array = table.make(native)
+        table.compare(array, native, "", "")
+        usual, like = some(table, dtype)
+        if (said := says(table, array, shape)) != says(table, usual, like.shape):
+            return f"it says {said[1]!r} and {table.shape_of(array)} of itself"
+    except Exception as error:
+        return words(error)
+    return ""
+
+
+def unusual_shapes(table: Table) -> Iterator[tuple[int, ...]]:
+    """Shapes of the usual numbers of axes, with short axes, one long axis, or a colour axis."""
+    for axes in range(table.least_ndim, min(table.most_ndim, 4) + 1):
+        usual = range(2, axes + 2)
+        yield from product(*((0, 1, each) if axes < 4 else (1, each) for each in usual))
+        for axis in range(axes):
+            for length in (1000, 2, 3, 4, 5) if axis == axes - 1 else (1000,):
+                yield (*usual[:axis], length, *usual[axis + 1 :])
+
+
+def check_shapes(table: Table) -> None:
+    """Arrays of every shape that the table allows come in and out; of others, some do not."""
+    dtype = table.plain_dtype()
+    carry(table, sample(dtype, table.plain_shape()))
+    needless: dict[str, str] = {}
+    is_full = not table.get("empty", True) or "empty" in table.faults
+    for shape in unusual_shapes(table):
+        if 0 in shape and is_full:
+            continue
+        if axes_problem(table, dtype, len(shape)):
+            continue  # "ndim" says so
+        problem, refusing = shape_problem(table, dtype, shape), table.refusing(shape)
+        if problem and not refusing:
+            raise Lie("shapes", f"{shape} is allowed: {problem}")
+        if refusing and not problem:
+            needless.setdefault(refusing, f"`{refusing}` refuses {shape}, which works")
+        elif problem:
+            needless[refusing] = ""
+    if found := "; ".join(filter(None, needless.values())):
+        raise Note(f"{found}, as do the others that it refuses")
 
 
 def spans(numbers: Sequence[int]) -> str:
@@ -324,14 +376,15 @@ def spans(numbers: Sequence[int]) -> str:
 
 def check_empty(table: Table) -> str | None:
     carry(table, sample(table.plain_dtype(), table.plain_shape()))
-    shape = (0, *table.plain_shape()[1:])
-    native = numpy.zeros(shape, table.plain_dtype())
-    try:
-        table.compare(table.make(native), native, "empty", "no elements")
-    except Exception as error:
+    plain = table.plain_shape()
+    without = [(*plain[:axis], 0, *plain[axis + 1 :]) for axis in range(len(plain))]
+    shape = next((each for each in without if not table.refusing(each)), None)
+    if shape is None:
+        return "the table has arrays of no axes, or refuses these by their shape"
+    if problem := shape_problem(table, table.plain_dtype(), shape):
         if not table.get("empty", True):
-            return words(error)
-        raise Lie("empty", f"an array without elements: {words(error)}") from error
+            return problem
+        raise Lie("empty", f"an array without elements: {problem}")
     if not table.get("empty", True):
         raise Note("arrays without elements work; empty = false is not needed")
     return None
@@ -342,7 +395,10 @@ def check_memory(table: Table) -> str | None:
     memory = table.memory
     if not hasattr(array, "__dlpack_device__"):
         return "the framework does not say where an array is"
-    kind = int(array.__dlpack_device__()[0])
+    try:
+        kind = int(array.__dlpack_device__()[0])
+    except Exception as error:
+        return f"the framework does not say where an array is: {words(error)}"
     on_host = kind in (1, 3)
     if (memory == "host" and not on_host) or (memory == "accelerator" and on_host):
         raise Lie("memory", f'memory = "{memory}", and an array is on DLPack device {kind}')
@@ -355,6 +411,8 @@ def check_align(table: Table) -> str | None:
         return "nothing makes memory of the framework's own; add copy to have it checked"
     for size in SIZES:
         native = sample(table.plain_dtype(), table.flat_shape(size))
+        if not table.admits(native.shape):
+            continue
         carry(table, native)
         kept.append(table.make(native))
         address = table.address(kept[-1])
@@ -433,8 +491,9 @@ def check_strides(table: Table, kind: str) -> str | None:
     claimed = STRIDES.index(kind) <= STRIDES.index(table.get("import.strides", "any"))
     dtype = next((d for d in ("float32", "uint8") if table.uses_dlpack(d, "import")), "float32")
     native = strided(dtype, kind, table.most_ndim)
+    native = native if native is None else table.fitted(native)
     if native is None:
-        return "an array of one axis has no such strides"
+        return "an array of the table has no such strides"
     try:
         array = table.bring(native)
         # A shape of another layout can look right until somebody computes with it.
@@ -463,8 +522,9 @@ def imports_share(table: Table) -> bool:
 def flat(table: Table, at: int = 0, size: int = 64) -> numpy.ndarray:
     """Aligned values of a dtype that the table imports, along one axis of as many as it needs."""
     dtype = table.plain_dtype([each for each in table.dtypes if table.uses_dlpack(each, "import")])
-    values = numpy.arange(size).astype(dtype_of(dtype))
-    return aligned(values.reshape(table.flat_shape(size)), at)
+    shape = table.flat_shape(size)
+    values = numpy.arange(numpy.prod(shape)).astype(dtype_of(dtype))
+    return aligned(values.reshape(shape), at)
 
 
 def check_unaligned(table: Table) -> str | None:
@@ -688,6 +748,7 @@ def check_device_of(table: Table) -> str:
 ALWAYS: dict[str, Callable[[Table], str | None]] = {
     "ndim": check_ndim,
     "empty": check_empty,
+    "shapes": check_shapes,
     "memory": check_memory,
     "align": check_align,
     "immutable": check_immutable,

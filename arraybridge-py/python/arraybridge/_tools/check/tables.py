@@ -11,10 +11,12 @@ import copy
 import difflib
 import importlib
 import json
+import math
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.util import find_spec
+from itertools import product
 from types import ModuleType
 from typing import Any
 
@@ -150,7 +152,7 @@ def operations(keys: dict[str, Any], before: str = "") -> Iterator[tuple[str, st
         name = f"{before}{key}"
         if isinstance(value, dict) and key != "dtype_names":
             yield from operations(value, f"{name}.")
-        elif key == "clear":
+        elif key in ("clear", "shapes"):
             yield from ((name, op) for op in value)
         elif isinstance(value, str) and re.search(r"\b(module|data|array|numpy)\.", value):
             yield name, value
@@ -194,7 +196,24 @@ class Table:
         if str(native.dtype) not in self.dtypes or str(native.dtype) in self.missing():
             return False
         has_axes = self.least_ndim <= native.ndim <= self.most_ndim
-        return has_axes and (native.size > 0 or self.get("empty", True))
+        return has_axes and self.admits(native.shape)
+
+    def admits(self, shape: tuple[int, ...]) -> bool:
+        """Return whether `empty` and `shapes` allow a shape."""
+        return (0 not in shape or self.get("empty", True)) and not self.refusing(shape)
+
+    def refusing(self, shape: tuple[int, ...]) -> str:
+        """The first condition of `shapes` that a shape does not fulfil; "" without one."""
+        for condition in self.get("shapes", []):
+            try:
+                holds = self.evaluate("shapes", condition, shape=shape)
+            except IndexError:  # it is about an axis that the array lacks
+                continue
+            except Exception as error:
+                raise Lie("shapes", f"`{condition}`: {words(error)}") from error
+            if not holds:
+                return str(condition)
+        return ""
 
     def missing(self) -> dict[str, str]:
         """The dtypes that do not exist as the framework is set up, and the hint."""
@@ -209,14 +228,27 @@ class Table:
         found = [dtype for dtype in self.dtypes if not among or dtype in among]
         return next(dtype for dtype in ("float32", "uint8", "int32", *found) if dtype in found)
 
-    def plain_shape(self) -> tuple[int, ...]:
-        """A shape of three axes, or as many as the table allows."""
-        last = (2, 3, 4)[-min(self.most_ndim, 3) :] if self.most_ndim else ()
-        return (1,) * (self.least_ndim - 3) + last
+    def plain_shape(self, axes: int | None = None) -> tuple[int, ...]:
+        """A shape of three axes, or as many as the table allows, or of so many."""
+        axes = max(min(self.most_ndim, 3), self.least_ndim) if axes is None else axes
+        last = [(2, 3, 4)[max(3 - axes, 0) :]]
+        last += product((2, 3, 4, 1, 5, 6, 7, 8), repeat=min(axes, 3)) if self.get("shapes") else []
+        shapes = [(1,) * (axes - 3) + each for each in last]
+        return next(filter(self.admits, shapes), shapes[0])
 
     def flat_shape(self, size: int) -> tuple[int, ...]:
         """A shape with one long axis, and as many before it as the table needs."""
-        return (*(1,) * (self.least_ndim - 1), size)
+        before = self.least_ndim - 1
+        shapes = [(*(each,) * before, size) for each in range(1, 5 if self.get("shapes") else 2)]
+        rest = self.plain_shape()[1:] if self.get("shapes") else ()
+        shapes.append((max(size // math.prod(rest), 1), *rest))
+        return next(filter(self.admits, shapes), shapes[0])
+
+    def fitted(self, native: numpy.ndarray) -> numpy.ndarray | None:
+        """Values with as many axes as the table needs; None if it has no arrays of the shape."""
+        more = (numpy.newaxis,) * (self.least_ndim - native.ndim)
+        views = (native[(*more, ...)], native[(..., *more)])
+        return next((view for view in views if self.admits(view.shape)), None)
 
     @property
     def memory(self) -> str:
@@ -520,6 +552,11 @@ class Table:
         if not self.get("to_numpy"):
             return None
         views = [self.run("to_numpy", data=array) for _ in range(2)]
+        # A number is not memory, and each byte that cannot be written to is in Python only once.
+        if not isinstance(views[0], numpy.ndarray):
+            return None
+        if views[0].nbytes == 1 and not views[0].flags.writeable:
+            return None
         first, second = (view.__array_interface__["data"][0] for view in views)
         return first if first == second else None
 
@@ -534,6 +571,9 @@ def carry(table: Table, native: numpy.ndarray) -> None:
     at, lie = _trip(table, native)
     if lie is None:
         return
+    alike = table.plain_shape(native.ndim)
+    if native.size and native.shape != alike and _trip(table, sample(dtype, alike))[0] > at:
+        raise Lie("shapes", f"{native.shape}: {lie}") from lie
     is_unusual = native.ndim != len(shape) or not native.size
     if is_unusual and _trip(table, sample(dtype, shape))[0] > at:
         axes = f"{native.ndim} axes: " if native.size else ""

@@ -44,6 +44,21 @@ class Named:
     def __dlpack_device__(self): return (1, 0)
 
 def from_dlpack(data): return Shared(np.from_dlpack(data))
+
+# Arrays of one class for each dtype. They drop a last axis of length one.
+class Floats:
+    def __init__(self, values): self.values = values
+    dtype = property(lambda self: self.values.dtype)
+    shape = property(lambda self: self.values.shape)
+    def numpy(self): return self.values
+
+class Bytes(Floats): pass
+class Ints(Floats): pass
+
+def columns(values, order):
+    if values.ndim not in (1, 2): raise ValueError("one axis or two")
+    if values.shape[1:] == (1,): values = values[:, 0]
+    return {"float32": Floats, "uint8": Bytes, "int32": Ints}[str(values.dtype)](values.copy(order))
 """
 
 
@@ -84,6 +99,17 @@ def test_a_way_that_ends_the_process_is_not_used(tmp_path):
     }
     # What was tried is said of each key.
     assert "# 3 axes: " in text and "no element can be set" in text
+
+
+def test_classes_by_dtype_and_shapes_that_fail_are_found(tmp_path):
+    make = "drafted_library.columns(data, 'C')"
+    keys, text = drafted(
+        tmp_path, "drafted_library.columns", "--make", make, "--read", "data.numpy()"
+    )
+    assert sorted(keys["classes"]) == [f"drafted_library.{x}" for x in ("Bytes", "Floats", "Ints")]
+    assert keys["dtypes"] == ["uint8", "int32", "float32"] and keys["ndim"] == [1, 2]
+    assert keys["shapes"] == ["shape[1] != 1"] and "# (0, 1): the shape is (0,)" in text
+    assert keys["from_numpy"] == 'module.columns(data, "C")'
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ the child is started again with what was found so far.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import keyword
@@ -54,10 +55,16 @@ COPIES = (
 # Where frameworks say the dtype and the shape of an array.
 DTYPES_OF = ("data.dtype", "data.type", "data.dtype()", "data.element_type")
 SHAPES_OF = ("", "data.shape()", "data.get_shape()", "data.size()", "[data.__len__()]")
+# Conditions on shapes, for frameworks that drop or turn axes, or whose last axis has the colours.
+THAN = ("!= 1", "> 1", "> 0", "<= 4", "== 3", "== 4")
+SHAPES = (
+    *(f"shape[{axis}] {than}" for axis in (0, 1, 2, 3, -1) for than in THAN),
+    *(f"numpy.prod(shape) != {each}" for each in (1, "shape[0]", "shape[-1]")),
+)
 ORDER = (
     "module", "classes", "immutable", "align", "dtypes", "dtype", "dtype_names", "dtype_of",
-    "shape_of", "no_slices", "ndim", "empty", "to_numpy", "from_numpy", "copy", "export", "import",
-    "check",
+    "shape_of", "no_slices", "ndim", "empty", "shapes", "to_numpy", "from_numpy", "copy", "export",
+    "import", "check",
 )  # fmt: skip
 LEFT = (
     "Not tried: objects that are no plain arrays (`guards`, `reasons`, `refuse`), such as masked "
@@ -149,9 +156,9 @@ class Draft:
         """One array is made and read, of as many axes as it can have, and its class is seen."""
         reason = ""
         order = [*dict.fromkeys(("float32", "uint8", "int32", *STANDARD))]
-        shapes = [
-            {"dtypes": [dtype], "ndim": [axes, axes]} for dtype in order for axes in (1, 2, 3, 0)
-        ]
+        colours: Keys = {"ndim": [3, 3], "shapes": ["shape[2] == 3"]}
+        axes_of = [*({"ndim": [axes, axes]} for axes in (1, 2, 3, 0)), colours]
+        shapes = [{"dtypes": [dtype], **each} for dtype in order for each in axes_of]
         ways = [{"from_numpy": m, "to_numpy": r} for m in self.makes for r in self.reads]
         ways += [{"import.op": i, "to_numpy": r} for i in self._named(IMPORTS) for r in self.reads]
         ways += [{"import.op": i} for i in self._named(IMPORTS)]
@@ -167,28 +174,40 @@ class Draft:
         found = schema.find_class(self.named)
         is_base = found is not None and isinstance(made, found)
         self.keys["classes"] = [class_name(found if is_base and found else type(made))]
+        if not is_base:
+            self.keys["classes"] = self._classes()
         # From here on, the ways are those that were found.
         self.makes = [self.keys["from_numpy"]] if "from_numpy" in self.keys else []
         self.reads = [self.keys["to_numpy"]] if "to_numpy" in self.keys else []
         self._axes(dtype, axes)
+
+    def _classes(self) -> list[str]:
+        """The classes of arrays, which may depend on the dtype and on the number of axes."""
+        found: dict[str, None] = dict.fromkeys(self.keys["classes"])
+
+        def probe(table: Table) -> None:
+            for axes in range(1, 5):
+                with contextlib.suppress(Exception):
+                    made = table.make(sample(table.dtypes[0], table.plain_shape(axes)))
+                    found[class_name(type(made))] = None
+
+        for dtype in (*STANDARD, *EXTENDED):
+            self.fails(f"classes of {dtype}", {"dtypes": [dtype]}, probe, again=True)
+        return list(found)
 
     def _axes(self, dtype: str, axes: int) -> None:
         most = least = axes
         wide: Keys = {"ndim": [0, 64]}
         said: list[Any] = []
 
-        def says(array: Any, shape: tuple[int, ...]) -> tuple[Any, bool]:
-            """The dtype of an array, and whether its shape is an attribute of it."""
-            return getattr(array, "dtype", None), getattr(array, "shape", None) == shape
-
         def works(count: int) -> bool:
             def probe(table: Table) -> None:
                 if problem := claims.axes_problem(table, dtype, count):
                     raise Lie("ndim", problem)
-                shape = (1,) * count
-                said.append(says(table.make(sample(dtype, shape)), shape))
+                shape = table.plain_shape(count)
+                said.append(claims.says(table, table.make(sample(dtype, shape)), shape))
                 if not equals(said[0], said[-1]):
-                    raise Lie("ndim", f"it says {said.pop()} of its dtype and its shape")
+                    raise Lie("ndim", f"it says {said.pop()[1:]} of its dtype and its shape")
 
             why = self.fails(f"{count} axes", wide, probe, again=count == axes)
             if why:
@@ -206,6 +225,47 @@ class Draft:
         if [least, most] == [0, 64]:
             del self.keys["ndim"]
         else:
+            self.keys["ndim"] = [least, most]
+        self._shapes(dtype, axes)
+
+    def _shapes(self, dtype: str, axes: int) -> None:
+        """Which shapes fail, of the numbers of axes that work, and conditions that refuse them."""
+        good: list[tuple[int, ...]] = []
+        bad: dict[tuple[int, ...], str] = {}
+
+        def probe(table: Table) -> None:
+            for shape in claims.unusual_shapes(table):
+                if problem := claims.shape_problem(table, dtype, shape):
+                    bad[shape] = problem
+                else:
+                    good.append(shape)
+
+        if self.fails("shapes", {}, probe, again=True):
+            return
+        self.keys.pop("shapes", None)
+        if not any(0 in shape for shape in good):
+            bad = {shape: why for shape, why in bad.items() if 0 not in shape}
+        conditions = []
+        known = self.table({})
+        for each in SHAPES:
+            known.keys["shapes"] = [each]
+            refused = {shape for shape in (*bad, *good) if known.refusing(shape)}
+            if caught := refused & bad.keys():
+                conditions.append((each, caught, len(refused - caught)))
+        left = set(bad)
+        while found := [each for each in conditions if each[1] & left]:
+            # The one that refuses the fewest shapes that work for each that does not.
+            best = min(found, key=lambda each: (each[2] + 0.1) / len(each[1] & left))
+            left -= best[1]
+            self.keys.setdefault("shapes", []).append(best[0])
+        if bad:
+            first = next(iter(bad))
+            self.tried["shapes"] = f"{first}: {bad[first]}"
+        if left:  # no condition tells these from others
+            least, most = self.table({}).least_ndim, self.table({}).most_ndim
+            counts = {len(shape) for shape in left} - {axes}
+            least = max((each + 1 for each in counts if each < axes), default=least)
+            most = min((each - 1 for each in counts if each > axes), default=most)
             self.keys["ndim"] = [least, most]
 
     def _carried(self, way: Keys) -> list[str]:
@@ -293,7 +353,8 @@ class Draft:
         if not dtypes or not op:
             return []
         copied = re.sub(r"\bdata\b", "data.copy()", op)
-        candidates = [{"from_numpy": each} for each in (op, copied)]
+        ways = (op, *(f"{op}.{name}()" for name in ("copy", "clone")), copied)
+        candidates = [{"from_numpy": each} for each in ways]
         found = dict(self.keys)
         self.keys |= out | {"dtypes": dtypes}
         why = self.choose("from_numpy", candidates, claims.check_from_numpy)
@@ -305,7 +366,8 @@ class Draft:
     def _claims(self) -> None:
         """What the table says of arrays, and of the import."""
         table = self.table({})
-        shape = [{"shape_of": op} if op else {} for op in SHAPES_OF]
+        by_numpy = [f"{op}.shape" for op in self.reads]
+        shape = [{"shape_of": op} if op else {} for op in (*SHAPES_OF, *by_numpy)]
         if self._shape_fails():
             self.choose("shape_of", shape[1:], claims.check_shape_of)
         self._dtypes(table.dtypes)
@@ -418,6 +480,7 @@ def trip(table: Table) -> None:
     made = table.make(native)
     if table.get("classes") and not table.owns(made):
         raise Lie("classes", f"it makes a {class_name(type(made))}")
+    table.dtype_of(made)  # it may raise
     table.compare(made, native, "", "")
 
 
@@ -497,8 +560,9 @@ def requested(kind: str, name: str, make: str, read: str) -> dict[str, str]:
         owner = importlib.import_module(module)
     except Exception as error:
         raise Stop(f"import {module}: {words(error)}") from error
-    if schema.find_class(kind) is None:
-        rest = kind.removeprefix(f"{module}.").split(".")[0]
+    rest = kind.removeprefix(f"{module}.").split(".")[0]
+    # A function or a template of classes does, if it is known what makes arrays.
+    if schema.find_class(kind) is None and not (make and hasattr(owner, rest)):
         near = nearest(owner, rest, 0.6)
         raise Stop(f"there is no class {kind}" + (f"; did you mean {near}?" if near else ""))
     used = re.match(rf"{module.partition('.')[0]}(\.\w+)*", make)
@@ -511,8 +575,13 @@ def requested(kind: str, name: str, make: str, read: str) -> dict[str, str]:
         raise Stop(f"there is a table [{name}] already; write another name with --name")
     # Operations call the module of the table `module`.
     pattern = re.compile(rf"(?<![\w.]){re.escape(module)}(?=\.)")
-    make, read = (pattern.sub("module", op) for op in (make, read))
+    make, read = (pattern.sub("module", quoted(op)) for op in (make, read))
     return {"name": name, "module": module, "class": kind, "make": make, "read": read}
+
+
+def quoted(op: str) -> str:
+    """An expression with the quotation marks of operations."""
+    return re.sub(r"'([^'\"\\]*)'", r'"\1"', op)
 
 
 def module_of(name: str) -> str:

@@ -1,8 +1,5 @@
 //! The decision, made of facts: whatever asks a framework happens here, the rest is the plan.
 
-use pyo3::exceptions::PyIndexError;
-use pyo3::types::PyTuple;
-
 use crate::convert::available::{dtypes, missing_dtype, not_imported};
 use crate::convert::commitment::Commitment;
 use crate::convert::errors::copy_required;
@@ -14,10 +11,10 @@ use crate::convert::request::Request;
 use crate::convert::shared;
 use crate::convert::slot::{Input, Slot};
 use crate::convert::trial::Trial;
-use crate::convert::trials::{Lie, importer, wrong_table};
+use crate::convert::trials::{expect_shape, importer};
 use crate::framework::device::Device;
 use crate::framework::loaded::Loaded;
-use crate::framework::spec::{DType, Op, Strides};
+use crate::framework::spec::{DType, Strides};
 use crate::interpreter::error::{Error, Failure, Result};
 use arraybridge_host::cast::Scaling;
 
@@ -109,41 +106,6 @@ pub(in crate::convert) fn casts(
         return Ok(false);
     }
     OwnCast { loaded: target, from, to, scaling: Scaling::Clamp, bounds: None }.is_exact_on(place)
-}
-
-/// Checks that the framework has arrays of a shape.
-///
-/// # Errors
-///
-/// [`Failure::Array`] if a condition of its table does not hold, and [`Failure::Table`] if one raises.
-#[inline]
-pub fn expect_shape(loaded: Loaded<'_>, shape: &[usize]) -> Result<()> {
-    match loaded.framework.shapes {
-        [] => Ok(()),
-        conditions => expect_each(loaded, conditions, shape),
-    }
-}
-
-fn expect_each(loaded: Loaded<'_>, conditions: &[Op<1>], shape: &[usize]) -> Result<()> {
-    let (py, framework) = (loaded.py(), loaded.framework);
-    let shape = PyTuple::new(py, shape)?;
-    for condition in conditions {
-        match condition.holds(loaded, [shape.as_any()]) {
-            Ok(true) => {}
-            // It is about an axis that the array lacks.
-            Err(error) if error.is_instance_of::<PyIndexError>(py) => {}
-            Ok(false) => {
-                let reason = format!(
-                    "{} holds no array of the shape {shape}, since `{condition:?}` is false; \
-                     reshape it, or convert it slice by slice",
-                    framework.title
-                );
-                return Err(framework.error(Failure::Array, "plan", reason));
-            }
-            Err(error) => return Err(wrong_table(framework, Lie::shapes(py, condition, error))),
-        }
-    }
-    Ok(())
 }
 
 /// The plan's refusal.

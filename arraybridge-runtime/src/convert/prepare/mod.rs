@@ -20,7 +20,7 @@ use crate::interpreter::error::Result;
 use own::prepare_own;
 
 pub(super) use decide::decide;
-pub use decide::{expect_shape, explain_refusal};
+pub use decide::explain_refusal;
 pub(super) use foreign::{Foreign, Reads};
 
 /// Gathers the facts of an array and makes the plan.

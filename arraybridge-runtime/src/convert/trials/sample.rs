@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 
-use crate::convert::prepare::expect_shape;
+use super::shapes::expect_shape;
 use crate::framework::loaded::Loaded;
 use crate::framework::spec::{DType, Framework, Strides};
 use crate::interpreter::error::{Error, Result};

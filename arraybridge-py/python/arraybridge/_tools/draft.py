@@ -261,9 +261,9 @@ class Draft:
         if bad:
             first = next(iter(bad))
             self.tried["shapes"] = f"{first}: {bad[first]}"
-        if left:  # no condition tells these from others
+        # No condition tells these from others.
+        if counts := {len(shape) for shape in left} - {axes}:
             least, most = self.table({}).least_ndim, self.table({}).most_ndim
-            counts = {len(shape) for shape in left} - {axes}
             least = max((each + 1 for each in counts if each < axes), default=least)
             most = min((each - 1 for each in counts if each > axes), default=most)
             self.keys["ndim"] = [least, most]

@@ -1,7 +1,6 @@
 //! The conditions of a table on the shapes of arrays.
 
 use pyo3::exceptions::PyIndexError;
-use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use super::lie::{Lie, wrong_table};

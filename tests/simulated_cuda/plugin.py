@@ -10,13 +10,6 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import loader
 import pytest
 
-
-def pytest_configure(config):
-    config.addinivalue_line(
-        "markers", "violates: the test does what the rules of the simulation forbid, on purpose"
-    )
-
-
 # These compute with arrays of JAX, or export an empty one, which JAX does by a compiled program.
 # The simulation refuses both: XLA compiles to machine code.
 COMPUTES_IN_JAX = {

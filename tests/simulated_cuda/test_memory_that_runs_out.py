@@ -215,3 +215,36 @@ def test_what_is_written_to_a_full_device_has_its_values(writer, framework, is_u
     print((ab.convert(out, "numpy") == kept_whole(values * 2.75)).all())
     """
     assert run(code) == "True"
+
+
+@needs_a_limit
+def test_a_rust_function_has_its_own_ladder_and_then_that_of_its_caller():
+    code = """
+    import gc, bridges, loader
+    ext = bridges.tests_extension()
+    x = cupy.ones((5, M), "f4")
+    kept = torch.empty(30 * M, dtype=torch.uint8, device="cuda")
+    before = loader.machine.simulated_used(0)
+    text = r"float32 array of shape [5, 1048576] needs 20971520 bytes"
+    error = bridges.raises(ab.DeviceMemoryError, lambda: ext.device_copy(x), text)
+    assert isinstance(error, MemoryError) and error.memory_type == "cupy"
+    # It is never called again on the host: it has no way to work there.
+    told = [note.split(": ")[0] for note in error.__notes__]
+    tried = ["arraybridge tried clear", "arraybridge tried second clear"]
+    assert told == [*tried, "arraybridge"] and ": no split: " in error.__notes__[2], told
+    gc.collect()
+    assert loader.machine.simulated_used(0) == before
+    tries = []
+
+    @ab.cupy(output_type="numpy")
+    def f(x):
+        global kept
+        if tries:
+            kept = None  # stays in the pool of torch
+        tries.append(1)
+        return ext.device_copy(x)
+
+    print((f(x) == 1).all(), len(tries))
+    """
+    # In the second try, the memory is there once the function has cleared torch's pool.
+    assert run(code) == "True 2"

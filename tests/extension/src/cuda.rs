@@ -1,4 +1,4 @@
-//! Functions that work in CUDA memory, for tests/python/device/test_fake_cuda.py and test_gpu_functions.py.
+//! Functions that work in CUDA memory, for tests/python/device/test_gpu_functions.py and tests/simulated_cuda.
 
 use arraybridge_runtime::cudarc::driver::result;
 use arraybridge_runtime::prelude::*;

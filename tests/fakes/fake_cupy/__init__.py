@@ -1,23 +1,20 @@
 """A fake CuPy: NumPy arrays that claim to be on a CUDA device.
 
-By itself it checks control flow only: which operation is called, in which device's scope, in which
-order, and what happens when one fails. After `attach()` its memory and its work are the fake
-driver's (see `fake_cuda`), and it follows CuPy 14's rules of devices, streams and pools. Each rule
-names the function of CuPy in which it was read. It does not show that anything works with CuPy or
-on a device.
+It checks control flow only: which operation is called, in which device's scope, in which order, and
+what happens when one fails. It does not show that anything works with CuPy or on a device.
 
 `mount()` puts it into `sys.modules` as `cupy`. `LOG` holds the calls. With `SHARES`, arrays are
-exported and imported by DLPack without the fake driver, too.
+exported and imported by DLPack.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import sys
 import threading
 import types
 
-import fake_device
 import numpy as np
 
 __version__ = "14.2.0+fake"
@@ -32,34 +29,14 @@ _next_address = 0x7000_0000_0000
 
 
 def _called(name: str) -> None:
-    _check_runtime()
     LOG.append(f"{name} on {current_device()}")
     if name in FAIL:
         raise FAIL[name]
 
 
-def attach():
-    """Work on the fake driver, which is given back."""
-    global _driver
-    _driver = fake_device.attach()
-    _use(0)
-    return _driver
-
-
-_driver = None
-
-
 def current_device() -> int:
-    """The device of this thread. CUDA's runtime takes it from the context that is current."""
-    if _driver is not None:
-        return max(_driver.fake_current(), 0)
+    """The device of this thread."""
     return getattr(_state, "device", 0)
-
-
-def _use(device: int) -> None:
-    _state.device = device
-    if _driver is not None:
-        _driver.fake_make_current(device)
 
 
 class CUDARuntimeError(RuntimeError):
@@ -71,12 +48,6 @@ class CUDARuntimeError(RuntimeError):
 
 
 CUDARuntimeError.__module__ = "cupy_backends.cuda.api.runtime"
-
-
-def _check_runtime() -> None:
-    # Every call of the runtime fails in a process that was forked from one that used CUDA.
-    if _driver is not None and _driver.fake_lost():
-        raise CUDARuntimeError(3)
 
 
 class OutOfMemoryError(MemoryError):
@@ -106,121 +77,73 @@ class Device:
         return f"<CUDA Device {self.id}>"
 
     def __enter__(self) -> Device:
-        _check_runtime()
         if not 0 <= self.id < DEVICES:
             raise CUDARuntimeError(101)
         self._before.append(current_device())
-        _use(self.id)
+        _state.device = self.id
         return self
 
     def __exit__(self, *error: object) -> None:
-        _use(self._before.pop())
+        _state.device = self._before.pop()
 
 
 Device.__module__ = "cupy.cuda.device"
 
 
-class _BaseStream:
-    """A stream, and the scope in which it is the current one of its device."""
+class Stream:
+    """The default stream, and the scope in which it is the current one."""
 
-    def __init__(self, ptr: int, device_id: int) -> None:
-        self.ptr = ptr
-        self.device_id = device_id
+    ptr, device_id = 0, -1
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _BaseStream) and other.ptr == self.ptr
-
-    def __hash__(self) -> int:
-        return self.ptr
+    def __init__(self, null: bool = False, non_blocking: bool = False) -> None:
+        pass
 
     def __cuda_stream__(self) -> tuple[int, int]:
         return (0, self.ptr)
 
-    def __enter__(self) -> _BaseStream:
+    def __enter__(self) -> Stream:
         LOG.append("enter stream")
-        # cupy/cuda/stream.pyx, check_stream_device_match: a stream is refused on another device.
-        device = current_device() if self.device_id == -1 else self.device_id
-        if device != current_device():
-            raise RuntimeError(
-                f"The device that the stream is created on ({device}) does not match with the "
-                f"current device ({current_device()})"
-            )
-        # cupy/cuda/stream.pyx, _ThreadLocal.push_stream: a stack for each device and thread.
-        _streams(device).append(self)
-        _entered().append(device)
         return self
 
     def __exit__(self, *error: object) -> None:
         LOG.append("leave stream")
-        # cupy/cuda/stream.pyx, _ThreadLocal.pop_stream, which ends in set_current_stream: a stream
-        # without a device (that of ExternalStream) becomes current on the device that is current
-        # then.
-        device = _entered().pop()
-        _streams(device).pop()
-        assert _streams(device)[-1].device_id in (-1, device)
 
     def synchronize(self) -> None:
         LOG.append("synchronize stream")
-        if _driver is not None:
-            fake_device.check(_driver.cuStreamSynchronize(fake_device.ctypes.c_void_p(self.ptr)))
-
-
-class Stream(_BaseStream):
-    """A stream of its own, or the default one. It goes with the object."""
-
-    def __init__(self, null: bool = False, non_blocking: bool = False) -> None:
-        self._owned = not null and _driver is not None
-        # cupy/cuda/stream.pyx, Stream.__init__: the device is that which is current, none for
-        # `null`.
-        if self._owned:
-            # Every call of CUDA's runtime, as cudaStreamCreate, makes a context current on a new
-            # thread.
-            _use(current_device())
-        ptr = fake_device.create_stream(non_blocking) if self._owned else 0
-        super().__init__(ptr, -1 if null else current_device())
-
-    def __del__(self) -> None:
-        # cupy/cuda/stream.pyx, Stream.__del__
-        if getattr(self, "_owned", False):
-            fake_device.destroy_stream(self.ptr)
-
-    @staticmethod
-    def from_external(stream: object) -> _BaseStream:
-        # cupy/cuda/stream.pyx, Stream.from_external: by the protocol, without a device.
-        version, ptr = stream.__cuda_stream__()
-        assert version == 0
-        made = _ExternalStream(ptr, -1)
-        made._owner = stream
-        return made
-
-
-class _ExternalStream(_BaseStream):
-    """A stream of another owner."""
 
 
 Stream.null = Stream(null=True)
 
 
-def _streams(device: int) -> list[_BaseStream]:
-    # cupy/cuda/stream.pyx, _ThreadLocal.__init__: the null stream is the first of each stack.
-    if not hasattr(_state, "streams"):
-        _state.streams = [[Stream.null] for _ in range(8)]
-    return _state.streams[device]
-
-
-def _entered() -> list[int]:
-    if not hasattr(_state, "entered"):
-        _state.entered = []
-    return _state.entered
-
-
-def get_current_stream(device_id: int = -1) -> _BaseStream:
+def get_current_stream(device_id: int = -1) -> Stream:
     """The stream of this thread on a device."""
-    return _streams(current_device() if device_id == -1 else device_id)[-1]
+    return Stream.null
 
 
-def _current() -> int:
-    return get_current_stream().ptr
+def _placed(capsule: object, device_type: int, device: int) -> object:
+    """The same capsule, whose memory is said to be on another device."""
+    api = ctypes.pythonapi
+    api.PyCapsule_GetName.restype = ctypes.c_char_p
+    api.PyCapsule_GetName.argtypes = [ctypes.py_object]
+    api.PyCapsule_GetPointer.restype = ctypes.c_void_p
+    api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    name = api.PyCapsule_GetName(capsule)
+    tensor = api.PyCapsule_GetPointer(capsule, name) + 32 * name.endswith(b"_versioned")
+    (ctypes.c_int32 * 2).from_address(tensor + 8)[:] = [device_type, device]
+    return capsule
+
+
+class _Lent:
+    """A capsule of a device as NumPy imports it."""
+
+    def __init__(self, capsule: object) -> None:
+        self._capsule = _placed(capsule, 1, 0)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def __dlpack__(self, **options: object) -> object:
+        return self._capsule
 
 
 class ndarray:  # noqa: N801 - it is named as CuPy names it
@@ -232,15 +155,6 @@ class ndarray:  # noqa: N801 - it is named as CuPy names it
         self._device = current_device()
         self._address = _next_address
         _next_address += 1 << 20
-        if _driver is not None:
-            self._address = host.ctypes.data
-            fake_device.adopt(host, self._device)
-
-    @classmethod
-    def _of_memory(cls, memory: np.ndarray, device: int) -> ndarray:
-        self = object.__new__(cls)
-        self._host, self._device, self._address = memory, device, memory.ctypes.data
-        return self
 
     shape = property(lambda self: self._host.shape)
     dtype = property(lambda self: self._host.dtype)
@@ -270,44 +184,21 @@ class ndarray:  # noqa: N801 - it is named as CuPy names it
         _called("__dlpack__")
         if dl_device is not None and tuple(dl_device) == (1, 0):
             return self._host.copy().__dlpack__(max_version=max_version)
-        if _driver is None and not SHARES:
+        if not SHARES:
             raise BufferError("a fake array has no device memory to export")
         LOG.append(f"export for stream {stream}")
-        # cupy/_core/core.pyx, ndarray.__dlpack__: on the array's device, the consumer's stream
-        # waits for the current one.
-        with Device(self._device):
-            if _driver is not None and stream != -1 and (stream or 1) != (_current() or 1):
-                fake_device.order(_current(), stream or 1)
-        capsule = self._host.__dlpack__(max_version=max_version)
-        return fake_device.labelled(capsule, 2, self._device)
+        return _placed(self._host.__dlpack__(max_version=max_version), 2, self._device)
 
     def __array__(self, *args: object, **options: object) -> np.ndarray:
         raise TypeError("Implicit conversion to a NumPy array is not allowed.")
 
     def get(self, stream=None, order="C", out=None, blocking=True) -> np.ndarray:
         _called("get")
-        if _driver is not None:
-            # cupy/_core/core.pyx, ndarray.get: the current stream of the array's device, and it
-            # waits.
-            with Device(self._device):
-                return fake_device.download(self._host, _current(), order)
         return self._host.copy(order)
 
     def copy(self, order: str = "C") -> ndarray:
         _called("copy")
-        if _driver is None:
-            return ndarray(self._host.copy(order))
-        if self._device == current_device() or self._host.flags.c_contiguous:
-            # cupy/_core/core.pyx, ndarray.copy: on the current device, from the array's.
-            made = fake_device.copy(self._host, _current(), order)
-            return ndarray._of_memory(made, current_device())
-        with Device(self._device):
-            contiguous = self.copy(order)
-        return contiguous.copy(order)
-
-    def __add__(self, number: float) -> ndarray:
-        made = fake_device.affine("cupy's sum", self._host, 1, number, _current())
-        return ndarray._of_memory(made, current_device())
+        return ndarray(self._host.copy(order))
 
     def astype(self, dtype, copy=True):
         _called("astype")
@@ -323,17 +214,7 @@ def _upload(name: str, data: object) -> ndarray:
         return data
     if DEVICES == 0:
         raise CUDARuntimeError(35)
-    if _driver is not None:
-        return ndarray._of_memory(fake_device.upload(data, _current()), current_device())
     return ndarray(np.array(data))
-
-
-def empty(shape, dtype=float):
-    """Memory of the pool of the current stream."""
-    # cupy/cuda/memory.pyx, SingleDeviceMemoryPool._arenas: by the current stream when it is
-    # allocated.
-    made = fake_device.empty(shape, dtype, _current())
-    return ndarray._of_memory(made, current_device())
 
 
 def asarray(a, dtype=None):
@@ -351,13 +232,11 @@ def from_dlpack(array, *, device=None, copy=None):
     _called("from_dlpack")
     if array.__dlpack_device__()[0] not in (2, 13):
         raise TypeError("CPU arrays cannot be directly imported to CuPy.")
-    if _driver is None and not SHARES:
+    if not SHARES:
         raise BufferError("the fake has no device memory to import")
-    # cupy/_core/dlpack.pyx, from_dlpack: on the array's device, with the current stream there.
     device = array.__dlpack_device__()[1]
     with Device(device):
-        capsule = array.__dlpack__(stream=_current() or 1, max_version=(1, 0))
-    return ndarray._of_memory(fake_device.imported(capsule), device)
+        return ndarray(np.from_dlpack(_Lent(array.__dlpack__(stream=1, max_version=(1, 0)))))
 
 
 def dtype(name):
@@ -382,14 +261,12 @@ def get_default_pinned_memory_pool():
 
 
 def _count() -> int:
-    _check_runtime()
     if DEVICES == 0:
         raise CUDARuntimeError(35)
     return DEVICES
 
 
 def _get_device() -> int:
-    _check_runtime()
     if DEVICES == 0:
         raise CUDARuntimeError(35)
     return current_device()

@@ -4,10 +4,13 @@ These tests do not show that a conversion works with CuPy. Each runs in a separa
 the fake takes CuPy's name and hides a real one.
 """
 
+import contextlib
+import ctypes
 import functools
 
 import bridges
 import faked
+import pytest
 
 PREFACE = """
 import fake_cupy
@@ -127,3 +130,25 @@ def test_integers_on_a_device_are_not_downloaded_to_count_those_that_a_cast_roun
         cast = ab.cupy(input_dtype="float32", dtype_conversion="native")(lambda x: x)
         assert cast(large)._host.dtype == "float32"
         """)
+
+
+def test_a_rust_function_without_a_device_says_so(ext):
+    code = """
+        fake_cupy.DEVICES = 0
+        copy = lambda: bridges.module(sys.argv[1]).device_copy(image)
+        words = "device_copy() needs CUDA memory, but CuPy sees no CUDA device here; call it where"
+        raises(ab.DeviceUnavailableError, copy, words)
+    """
+    run(code, ext.__file__, load=("numpy",))
+
+
+def test_a_rust_function_without_a_driver_says_so(ext):
+    with contextlib.suppress(OSError):
+        ctypes.CDLL("libcuda.so.1")
+        pytest.skip("there is a driver")
+    code = """
+        copy = lambda: bridges.module(sys.argv[1]).device_copy(image)
+        words = "libcuda) cannot be loaded; install NVIDIA's driver"
+        raises(ab.DeviceUnavailableError, copy, words)
+    """
+    run(code, ext.__file__, load=("numpy",))

@@ -1038,7 +1038,7 @@ def test_a_panic_of_a_detached_function_is_an_exception(ext):
     assert ext.total(IMAGE) == 276.0
 
 
-# --- CUDA memory, without CUDA: see test_fake_cuda.py and test_gpu_functions.py
+# --- CUDA memory, without CUDA: see test_gpu_functions.py and tests/simulated_cuda
 
 
 def test_python_passes_no_streams_and_devices(ext):

@@ -1,8 +1,8 @@
-"""A small fake TensorFlow on the fake driver: a framework that keeps its streams to itself.
+"""A small fake TensorFlow on CUDA devices: a framework that keeps its streams to itself.
 
-It follows TensorFlow's rules of placement, exports and imports; each names the function that it was
-read in. It is no evidence that anything works with TensorFlow. `mount()` puts it into
-`sys.modules`.
+CuPy does its work. It follows TensorFlow's rules of placement, exports and imports; each names the
+function that it was read in. It is no evidence that anything works with TensorFlow. `mount()` puts
+it into `sys.modules`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import contextlib
 import sys
 import threading
 import types
+import warnings
 
-import fake_device
+import cupy
 import numpy as np
 
 __version__ = "2.21.0+fake"
@@ -21,9 +22,18 @@ ALIGNMENT = 64
 # tensorflow/core/kernels/inplace_ops.cc: DeepCopy has kernels for some dtypes on a GPU.
 DEEP_COPY = {"uint8", "float16", "float32", "float64", "int64"}
 
-# The device's own stream, on which everything is computed and allocated.
-_on = fake_device.OwnStreams().on
+_streams: dict[int, cupy.cuda.Stream] = {}
 _state = threading.local()
+
+
+@contextlib.contextmanager
+def _on(index: int):
+    """The device's own stream, on which everything is computed and allocated."""
+    with cupy.cuda.Device(index):
+        if index not in _streams:
+            _streams[index] = cupy.cuda.Stream(non_blocking=True)
+        with _streams[index] as own:
+            yield own
 
 
 class DType:
@@ -59,12 +69,13 @@ def _index(name: str) -> int | None:
 class EagerTensor:
     """A tensor in memory of a device or of the host."""
 
-    def __init__(self, memory: np.ndarray, index: int | None) -> None:
-        self._host, self._index = memory, index
+    def __init__(self, memory: np.ndarray | cupy.ndarray) -> None:
+        self._memory = memory
+        self._index = memory.device.id if isinstance(memory, cupy.ndarray) else None
 
-    shape = property(lambda self: self._host.shape)
-    ndim = property(lambda self: self._host.ndim)
-    dtype = property(lambda self: _as_dtype(self._host.dtype.name))
+    shape = property(lambda self: self._memory.shape)
+    ndim = property(lambda self: self._memory.ndim)
+    dtype = property(lambda self: _as_dtype(self._memory.dtype.name))
 
     @property
     def backing_device(self) -> str:
@@ -73,16 +84,15 @@ class EagerTensor:
 
     def numpy(self) -> np.ndarray:
         if self._index is None:
-            return self._host
-        with _on(self._index) as own:
-            return fake_device.download(self._host, own)
+            return self._memory
+        with _on(self._index):
+            return self._memory.get()
 
     def __add__(self, number: float) -> EagerTensor:
         # Eigen's kernels assume aligned memory: `Check failed: IsAligned()` ends the process.
-        assert self._host.ctypes.data % ALIGNMENT == 0, "Check failed: IsAligned()"
-        with _on(self._index) as own:
-            made = fake_device.affine("tensorflow's sum", self._host, 1, number, own)
-        return EagerTensor(made, self._index)
+        assert self._memory.data.ptr % ALIGNMENT == 0, "Check failed: IsAligned()"
+        with _on(self._index):
+            return EagerTensor(self._memory + number)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0) if self._index is None else (2, self._index)
@@ -103,10 +113,10 @@ def _to_dlpack(tensor: EagerTensor) -> object:
     # tensorflow/python/dlpack/dlpack.py, to_dlpack: "ensures the underlying data memory is ready".
     # tensorflow/c/eager/dlpack.cc, TFE_HandleToDLPack: capsules have no version.
     if tensor._index is None:
-        return tensor._host.__dlpack__()
+        return tensor._memory.__dlpack__()
     with _on(tensor._index) as own:
-        fake_device.check(fake_device.driver.cuStreamSynchronize(fake_device.ctypes.c_void_p(own)))
-    return fake_device.labelled(tensor._host.__dlpack__(), 2, tensor._index)
+        own.synchronize()
+        return tensor._memory.__dlpack__(stream=-1)
 
 
 def _from_dlpack(capsule: object) -> EagerTensor:
@@ -114,11 +124,11 @@ def _from_dlpack(capsule: object) -> EagerTensor:
     # are those of contiguous memory. It waits for nothing.
     if '"dltensor"' not in repr(capsule):
         raise ValueError("The capsule does not contain a DLManagedTensor")
-    index = fake_device.device_of(capsule)
-    memory = fake_device.imported(capsule)
+    with warnings.catch_warnings(action="ignore"):
+        memory = cupy.fromDlpack(capsule)
     if not memory.flags.c_contiguous:
         raise ValueError("Invalid strides array from DLPack")
-    return EagerTensor(memory, index)
+    return EagerTensor(memory)
 
 
 @contextlib.contextmanager
@@ -136,9 +146,9 @@ def _placed(host: np.ndarray, has_kernel: bool = True) -> EagerTensor:
     """A tensor on the current device. Without a kernel, it is on the host (soft placement)."""
     index = _index(getattr(_state, "device", None) or "/device:GPU:0")
     if index is None or not has_kernel:
-        return EagerTensor(np.array(host), None)
-    with _on(index) as own:
-        return EagerTensor(fake_device.upload(host, own), index)
+        return EagerTensor(np.array(host))
+    with _on(index):
+        return EagerTensor(cupy.asarray(host))
 
 
 def constant(data, dtype: DType | None = None) -> EagerTensor:
@@ -151,9 +161,9 @@ def constant(data, dtype: DType | None = None) -> EagerTensor:
 
 def _deep_copy(x: EagerTensor) -> EagerTensor:
     if x._index is None or x.dtype.name not in DEEP_COPY:
-        return EagerTensor(np.array(x.numpy()), None)
-    with _on(x._index) as own:
-        return EagerTensor(fake_device.copy(x._host, own), x._index)
+        return EagerTensor(np.array(x.numpy()))
+    with _on(x._index):
+        return EagerTensor(x._memory.copy())
 
 
 def identity(data: EagerTensor) -> EagerTensor:

@@ -1,8 +1,8 @@
 """A small fake pyclesperanto on two CUDA devices: what conversions ask for.
 
-An upload and a download are waited for, as they are in CLIc. The real one leaves the context of the
-device current, and this one does not. It is no evidence that anything works with pyclesperanto.
-`mount()` puts it into `sys.modules`.
+CuPy does its work. An upload and a download are waited for, as they are in CLIc. The real one
+leaves the context of the device current, and this one does not. It is no evidence that anything
+works with pyclesperanto. `mount()` puts it into `sys.modules`.
 """
 
 from __future__ import annotations
@@ -10,17 +10,16 @@ from __future__ import annotations
 import sys
 import types
 
-import fake_device
+import cupy
 import numpy as np
 
-STREAMS = fake_device.OwnStreams()
 DEVICES = [types.SimpleNamespace(index=index) for index in range(2)]
 
 
 class _Array:
     """Memory of a CUDA device."""
 
-    def __init__(self, memory: np.ndarray, device: object) -> None:
+    def __init__(self, memory: cupy.ndarray, device: object) -> None:
         self._memory, self.device = memory, device
 
     shape = property(lambda self: self._memory.shape)
@@ -28,8 +27,8 @@ class _Array:
 
     def get(self) -> np.ndarray:
         """A download, which is waited for."""
-        with STREAMS.on(self.device.index) as stream:
-            return fake_device.download(self._memory, stream)
+        with cupy.cuda.Device(self.device.index), cupy.cuda.Stream(non_blocking=True):
+            return self._memory.get()
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (2, self.device.index)
@@ -44,10 +43,9 @@ _Array.__module__ = "pyclesperanto_cuda._pyclesperanto"
 def push(array: np.ndarray, device: object) -> _Array:
     """An upload, which is waited for."""
     # clic/src/cudabackend.cpp, performMemcpy: cuMemcpy.
-    with STREAMS.on(device.index) as stream:
-        memory = fake_device.upload(array, stream)
-        driver, handle = fake_device.driver, fake_device.ctypes.c_void_p(stream)
-        fake_device.check(driver.cuStreamSynchronize(handle))
+    with cupy.cuda.Device(device.index), cupy.cuda.Stream(non_blocking=True) as stream:
+        memory = cupy.asarray(array)
+        stream.synchronize()
     return _Array(memory, device)
 
 

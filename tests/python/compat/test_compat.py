@@ -319,15 +319,6 @@ def test_private_helpers_of_the_original_package_answer_as_there():
         _ensure_module("no_such_module")
 
 
-def test_a_placeholder_says_that_its_module_is_not_available():
-    from arraybridge.utils import _ModulePlaceholder, optional_import
-
-    missing = optional_import("no_such_module")
-    assert isinstance(missing.function, _ModulePlaceholder) and "no_such_module" in repr(missing)
-    with pytest.raises(ImportError, match=r"no_such_module\.function is not available"):
-        missing.function()
-
-
 def test_the_original_retries_go_by_the_text_of_an_exception_too():
     from arraybridge.oom_recovery import (
         _clear_cache_for_memory_type,
@@ -441,21 +432,6 @@ def test_openhcs_finds_the_keywords_in_a_signature_and_may_fill_them_in(monkeypa
     assert f(image(dtype="uint8"), **added).dtype == np.uint8
     monkeypatch.delitem(sys.modules, "openhcs")
     assert str(inspect.signature(ab.numpy(lambda image: image))) == "(image)"
-
-
-def test_a_declared_wrapper_hands_its_dtype_config_on():
-    from arraybridge.decorators import DtypeConversion, DtypeConversionConfig
-
-    class Native(DtypeConversionConfig):
-        default_dtype_conversion = DtypeConversion.NATIVE_OUTPUT
-
-    inner = ab.numpy(lambda image: image / 2)
-    outer = ab.numpy(functools.wraps(inner)(lambda *args, **kwargs: inner(*args, **kwargs)))
-    for f in (inner, outer):
-        assert f(image(dtype="uint8"), dtype_config=Native()).dtype == np.float64
-    # A wrapper that takes no other keywords hands none on.
-    narrow = ab.numpy(functools.wraps(inner)(lambda image: inner(image)))
-    assert narrow(image(dtype="uint8"), dtype_config=Native()).dtype == np.uint8
 
 
 def test_a_converter_names_its_framework():

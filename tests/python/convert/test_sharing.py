@@ -56,15 +56,6 @@ def array(framework, shape=(16, 16)):
     return bridges.aligned(image) if framework == "numpy" else bridges.make(framework, image)
 
 
-@pytest.mark.parametrize(("source", "target"), [("numpy", "torch"), ("torch", "numpy")])
-def test_a_write_is_seen_in_the_result_and_back(torch, source, target):
-    x = array(source)
-    y = ab.convert(x, target)
-    x[0, 0] = 42
-    y[1, 1] = 43
-    assert float(y[0, 0]) == 42 and float(x[1, 1]) == 43
-
-
 @pytest.mark.parametrize("target", ["numpy", "jax", "tensorflow"])
 @pytest.mark.parametrize("how", ["data", "set_"])
 @pytest.mark.parametrize("kind", ["tensor", "parameter", "subclass", "subclass of parameter"])
@@ -300,6 +291,9 @@ def test_copy_true_makes_fresh_memory(source, target, shape):
     if source in ("numpy", "torch"):
         x[...] = -5
         assert bridges.read(target, y) == before
+    elif target == "numpy":
+        y[...] = -5
+        assert bridges.difference(source, x, array("numpy", shape)) is None
     assert ab.explain(x, target, copy=True).route == "copy"
 
 
@@ -362,14 +356,6 @@ def test_explain_says_that_shared_memory_is_immutable(torch, source):
         ab.explain(array("torch"), "numpy"),
     ):
         assert "immutable" not in record.via + str(record)
-
-
-@pytest.mark.parametrize("source", ["jax", "tensorflow"])
-def test_a_fresh_numpy_copy_is_writeable(source):
-    x = array(source)
-    y = ab.convert(x, "numpy", copy=True)
-    y[...] = 1
-    assert bridges.difference(source, x, np.arange(256, dtype="float32").reshape(16, 16)) is None
 
 
 def test_a_fresh_copy_of_a_pyclesperanto_array_is_another_buffer(cle):

@@ -994,16 +994,6 @@ def test_threads_do_not_disturb_each_other(torch):
         assert all(pool.map(is_right, range(4)))
 
 
-def test_lists_and_tuples_by_name_are_converted_in_their_order(torch):
-    @ab.torch(dtype_conversion="native")
-    def f(first, *rest, images, pair):
-        return [float(x[0, 0]) for x in (first, *rest, *images, *pair)]
-
-    x = [image() + i for i in range(9)]
-    assert f(x[0], x[1], images=x[2:7], pair=(x[7], x[8])) == [float(i) for i in range(9)]
-    assert f(x[0], pair=(x[1], x[2]), images=[]) == [0.0, 1.0, 2.0]
-
-
 def test_no_reference_is_lost_or_kept(torch):
     import sys
 

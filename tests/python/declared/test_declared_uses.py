@@ -179,6 +179,10 @@ def test_a_dtype_that_a_call_asks_for_passes_through_every_declaration():
         ):
             assert result.dtype == np.float64 and result.tolist() == [0, 0.5, 1]
 
+    # A wrapper that takes no keywords hands none on.
+    narrow = functools.wraps(half)(lambda image: half(image))
+    assert ab.numpy(narrow)(image(3) + np.uint16(10), dtype_config=Config()).dtype == np.uint16
+
     @ab.torch
     def own(image, dtype_conversion=None):
         return image, dtype_conversion

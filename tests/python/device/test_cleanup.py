@@ -99,7 +99,9 @@ def test_a_missing_module_is_falsy_and_cannot_be_called():
     assert utils.optional_import("numpy") is numpy
     missing = utils.optional_import("no_such_module_at_all")
     assert not missing and not missing.cuda.Stream
-    with pytest.raises(ImportError, match="no_such_module_at_all.cuda.Stream"):
+    assert isinstance(missing.cuda, utils._ModulePlaceholder)
+    assert "no_such_module_at_all" in repr(missing)
+    with pytest.raises(ImportError, match=r"no_such_module_at_all\.cuda\.Stream is not available"):
         missing.cuda.Stream()
 
 

@@ -110,14 +110,6 @@ def test_a_side_stream_is_waited_for(source, target):
     assert (host(target, y + 0) == 50).all()
 
 
-@pytest.mark.parametrize(("source", "target"), STREAM_PAIRS)
-def test_a_strided_array_arrives(source, target):
-    need(source, target)
-    x = make(source, IMAGE)[::2, 3::5]
-    y = ab.convert(x, target)
-    assert (host(target, y) == IMAGE[::2, 3::5]).all()
-
-
 @pytest.mark.parametrize("source", DEVICE_FRAMEWORKS)
 def test_numpy_gets_a_download(source):
     need(source)

@@ -329,20 +329,6 @@ def test_each_tile_has_a_ladder_of_its_own():
     assert sum(lengths) == 50 and max(lengths) <= 8
 
 
-def test_gradients_pass_through_tiles(torch):
-    data = torch.ones(20, 20, requires_grad=True)
-    tiled = ab.torch(lambda tile: tile**2, tiles=(8, 8), halo=2)
-    result = tiled(data)
-    result.sum().backward()
-    np.testing.assert_array_equal(data.grad, np.full((20, 20), 2.0))
-
-
-def test_tiles_can_be_traced(jax):
-    tiled = ab.jax(lambda tile: tile * 2, tiles=(8, 8), halo=2)
-    data = image()
-    np.testing.assert_array_equal(jax.jit(tiled)(data), data * 2)
-
-
 def test_dtypes_beyond_numpy_have_tiles():
     data = image().astype(ml_dtypes.bfloat16)
     tiled = ab.numpy(lambda tile: tile[...], tiles=(16, 16), halo=1)

@@ -14,7 +14,7 @@ without_a_device = pytest.mark.skipif(
 )
 
 
-def run(code, *arguments, before="", load=None, env=None):
+def run(code, *arguments, before="", load=None):
     """Run code after other code, in a process that finds the fakes. Return what it printed.
 
     `load` names the real frameworks that are imported first; without a name, it is all of them.
@@ -23,4 +23,4 @@ def run(code, *arguments, before="", load=None, env=None):
     if load is not None:
         start += f"import bridges\nbridges.load(*{tuple(load)!r})\n"
     code = start + textwrap.dedent(before) + textwrap.dedent(code)
-    return bridges.survives(code, *arguments, env=env)
+    return bridges.survives(code, *arguments)

@@ -53,6 +53,21 @@ def test_memory_that_a_function_borrowed_may_be_overwritten_right_after(ext, ind
 
 
 @devices
+def test_memory_is_ordered_with_the_stream_of_the_call(ext, index, monkeypatch):
+    export = cupy.ndarray.__dlpack__
+    asked = []
+
+    def seen(array, *, stream=None, **options):
+        asked.append(stream)
+        return export(array, stream=stream, **options)
+
+    monkeypatch.setattr(cupy.ndarray, "__dlpack__", seen)
+    with cupy.cuda.Device(index), cupy.cuda.Stream(non_blocking=True) as stream:
+        ext.device_facts(cupy.asarray(VALUES))
+        assert asked == [stream.ptr]
+
+
+@devices
 def test_memory_of_jax_is_kept_while_a_function_reads_it(ext, index):
     place = f"jax:{index}"
     with arrays.side_stream("cupy", index):

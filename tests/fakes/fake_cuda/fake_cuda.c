@@ -1,7 +1,6 @@
-/* A fake of CUDA's driver, and of its compiler, that is as late and as strict as the rules allow.
+/* A fake of CUDA's driver that is as late and as strict as the rules allow.
 
-   "Device memory" is the host's, and a kernel is its own source, compiled for the host. Work waits in
-   the queue of its stream until the host synchronises with it, or until a test lets the device finish.
+   "Device memory" is the host's. Work waits in the queue of its stream until the host synchronises with it.
    Each piece of work knows the bytes that it reads and writes, and which work comes before it: by its
    stream, by events, by what the host has waited for, and by the rules of the legacy default stream.
    Two accesses to the same bytes, one of them a write, that are in no order are a violation, which
@@ -13,9 +12,6 @@
    It proves the order of calls by CUDA's rules as they are written down here. Nothing that it does is
    evidence that anything works on a device. The functions have the names of the library that it stands
    for; those that begin with fake_ are for the tests. */
-#include "cuda_on_host.h"
-#include SOBEL
-
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -25,8 +21,7 @@
 
 enum {
     SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, INVALID_DEVICE = 101,
-    INVALID_CONTEXT = 201, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600,
-    ILLEGAL_ADDRESS = 700, LAUNCH_FAILED = 719,
+    INVALID_CONTEXT = 201, INVALID_HANDLE = 400, NOT_READY = 600,
 };
 enum { DEVICES = 2, STREAMS = 256, EVENTS = 4096, OPERATIONS = 65536, BLOCKS = 16384, RANGES = 3 };
 enum { CONTEXT = 0xc0, POISON = 0xdb };
@@ -53,14 +48,13 @@ typedef struct {
     clock_of *clock;
     range ranges[RANGES];
     int count;
-    enum { NOTHING, FILL, COPY, UPLOAD, AFFINE } effect;
+    enum { NOTHING, FILL, COPY, UPLOAD } effect;
     uintptr_t to, from;
     size_t bytes;
-    float factor, offset;
     unsigned char value;
 } operation;
 
-typedef struct { uintptr_t start; size_t bytes; int stream, device, live, pooled; } block;
+typedef struct { uintptr_t start; size_t bytes; int stream, device, live; } block;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static stream streams[STREAMS];
@@ -76,10 +70,7 @@ static clock_of host;
 static char calls[1 << 16], violations[1 << 16];
 static size_t calls_length, violations_length;
 static __thread int bound;
-static long allocated;
-static int initialized, sticky, lost;
-static char failing[64];
-static int failure, failures;
+static int initialized;
 
 static void say(const char *format, ...)
 {
@@ -109,14 +100,6 @@ static const char *taken(char *text, size_t size, size_t *length)
     return answer;
 }
 
-/* The name of a function of the driver fails, so many times. */
-void fake_fail(const char *name, int code, int times)
-{
-    snprintf(failing, sizeof failing, "%s", name);
-    failure = code;
-    failures = times;
-}
-
 /* What was called since the last time, a line each. */
 const char *fake_calls(void) { return taken(calls, sizeof calls, &calls_length); }
 
@@ -126,46 +109,10 @@ const char *fake_violations(void)
     return taken(violations, sizeof violations, &violations_length);
 }
 
-/* Blocks of the driver that are allocated and not yet freed. */
-long fake_allocated(void) { return allocated; }
-
-/* The device whose context is current on this thread, -1 for none. */
-int fake_current(void) { return bound ? bound - CONTEXT : -1; }
-
-/* Makes a device's context current, as the runtime of a framework does. */
-void fake_make_current(int device) { bound = CONTEXT + device; }
-
-/* A process that was forked from one that had initialized CUDA has lost it: each call fails. The handles
-   are the parent's, so that a call which takes one is a violation. */
-static void before_fork(void) { pthread_mutex_lock(&lock); }
-static void after_fork_in_parent(void) { pthread_mutex_unlock(&lock); }
-static void after_fork_in_child(void)
-{
-    lost = initialized;
-    pthread_mutex_unlock(&lock);
-}
-
-/* Whether this process has lost CUDA, which the runtime of a framework finds out by a call. */
-int fake_lost(void) { return lost; }
-
-static int enter(const char *name)
+static int enter(void)
 {
     pthread_mutex_lock(&lock);
-    if (lost) {
-        violation("%s is called in a forked process\n", name);
-        return NOT_INITIALIZED;
-    }
-    if (sticky)
-        return sticky;
-    if (!initialized)
-        return NOT_INITIALIZED;
-    if (failures > 0 && !strcmp(name, failing)) {
-        failures--;
-        if (failure == ILLEGAL_ADDRESS || failure == LAUNCH_FAILED)
-            sticky = failure;
-        return failure;
-    }
-    return SUCCESS;
+    return initialized ? SUCCESS : NOT_INITIALIZED;
 }
 
 static int leave(int code)
@@ -174,9 +121,9 @@ static int leave(int code)
     return code;
 }
 
-#define ENTER(name)                                                                                \
+#define ENTER()                                                                                    \
     do {                                                                                           \
-        int failed = enter(name);                                                                  \
+        int failed = enter();                                                                      \
         if (failed)                                                                                \
             return leave(failed);                                                                  \
     } while (0)
@@ -258,10 +205,6 @@ static void perform(operation *this)
     case UPLOAD:
         memcpy((void *)this->to, (void *)this->from, this->bytes);
         free((void *)this->from);
-        break;
-    case AFFINE:
-        for (size_t i = 0; i < this->bytes / sizeof(float); i++)
-            ((float *)this->to)[i] = ((float *)this->from)[i] * this->factor + this->offset;
         break;
     }
 }
@@ -367,15 +310,15 @@ static void wait_for(int index)
     join(&host, &clock);
 }
 
-/* Memory. Both pools give a block that is free to the next request of the same stream and size, at
-   once: the new owner's work comes after that of the former one only if it was put on that stream. */
+/* Memory. The pool gives a block that is free to the next request of the same stream and size, at once:
+   the new owner's work comes after that of the former one only if it was put on that stream. */
 
-static block *allocate(int index, size_t bytes, int pooled)
+static block *allocate(int index, size_t bytes)
 {
     bytes = (bytes + 255) / 256 * 256;
     for (int i = block_count - 1; i >= 0; i--) {
         block *b = &blocks[i];
-        if (!b->live && b->pooled == pooled && b->stream == index && b->bytes == bytes) {
+        if (!b->live && b->stream == index && b->bytes == bytes) {
             b->live = 1;
             return b;
         }
@@ -384,7 +327,7 @@ static block *allocate(int index, size_t bytes, int pooled)
     if (!memory || block_count == BLOCKS)
         return NULL;
     block *b = &blocks[block_count++];
-    *b = (block){(uintptr_t)memory, bytes, index, streams[index].device, 1, pooled};
+    *b = (block){(uintptr_t)memory, bytes, index, streams[index].device, 1};
     memset(memory, POISON, bytes);
     return b;
 }
@@ -398,135 +341,43 @@ static block *block_at(uint64_t start)
     return NULL;
 }
 
-/* What the frameworks do: their pools and their kernels. A pool knows nothing of work: it reuses a block
-   as soon as it is given back, and what it hands out is first overwritten, in the order of the stream. */
-
-uint64_t fake_pool_allocate(void *pointer, size_t bytes)
-{
-    pthread_mutex_lock(&lock);
-    int index = stream_of(pointer);
-    block *b = index < 0 ? NULL : allocate(index, bytes ? bytes : 1, 1);
-    if (b)
-        fill("the reuse of a block", index, b->start, POISON, b->bytes);
-    uint64_t start = b ? b->start : 0;
-    pthread_mutex_unlock(&lock);
-    return start;
-}
-
-void fake_pool_free(uint64_t start)
-{
-    pthread_mutex_lock(&lock);
-    block *b = block_at(start);
-    if (b)
-        b->live = 0;
-    pthread_mutex_unlock(&lock);
-}
-
-/* Host memory that counts as allocated on a device, for the rest of the process. */
-void fake_adopt(uint64_t start, size_t bytes, int device)
-{
-    pthread_mutex_lock(&lock);
-    blocks[block_count++] = (block){start, bytes, device, device, 1, 2};
-    pthread_mutex_unlock(&lock);
-}
-
-/* A kernel that only reads. */
-void fake_read(const char *name, uint64_t from, size_t bytes, void *pointer)
-{
-    pthread_mutex_lock(&lock);
-    int index = stream_of(pointer);
-    if (index >= 0) {
-        operation *this = begin(name, index);
-        add_range(this, from, bytes, 0);
-        put(this);
-    }
-    pthread_mutex_unlock(&lock);
-}
-
-/* A kernel of float32: to = from * factor + offset. */
-void fake_affine(const char *name, uint64_t to, uint64_t from, size_t bytes, float factor,
-                 float offset, void *pointer)
-{
-    pthread_mutex_lock(&lock);
-    int index = stream_of(pointer);
-    if (index >= 0) {
-        operation *this = begin(name, index);
-        add_range(this, to, bytes, 1);
-        add_range(this, from, bytes, 0);
-        this->effect = AFFINE, this->to = to, this->from = from, this->bytes = bytes;
-        this->factor = factor, this->offset = offset;
-        put(this);
-    }
-    pthread_mutex_unlock(&lock);
-}
-
-/* Lets the devices do all their work. The host does not learn of it. */
-void fake_finish(void)
-{
-    pthread_mutex_lock(&lock);
-    for (int i = 0; i < operation_count; i++)
-        if (!operations[i].done)
-            perform(&operations[i]);
-    pthread_mutex_unlock(&lock);
-}
-
-/* How many operations wait in the queues. */
-int fake_pending(void)
-{
-    int count = 0;
-    for (int i = 0; i < operation_count; i++)
-        count += !operations[i].done;
-    return count;
-}
-
 /* The driver. */
 
 int cuInit(unsigned flags)
 {
     pthread_mutex_lock(&lock);
-    if (!initialized) {
-        pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-        for (int i = 0; i < DEVICES; i++)
-            add_stream(1, i, 0);
-    }
+    for (int i = 0; i < DEVICES && !initialized; i++)
+        add_stream(1, i, 0);
     initialized = 1;
-    return leave(lost ? NOT_INITIALIZED : SUCCESS);
+    return leave(SUCCESS);
 }
 int cuDeviceGet(int *device, int ordinal)
 {
     *device = ordinal;
-    if (lost)
-        return NOT_INITIALIZED;
     return ordinal < DEVICES ? SUCCESS : INVALID_DEVICE;
 }
 int cuDeviceGetAttribute(int *value, int attribute, int device) { *value = 1; return SUCCESS; }
 int cuDevicePrimaryCtxRetain(void **context, int device)
 {
     *context = (void *)(uintptr_t)(CONTEXT + device);
-    return lost ? NOT_INITIALIZED : SUCCESS;
+    return SUCCESS;
 }
 int cuDevicePrimaryCtxRelease_v2(int device) { return SUCCESS; }
 int cuCtxGetCurrent(void **context)
 {
-    if (lost)
-        say("the context is asked for in a forked process\n");
-    if (!initialized || lost)
+    if (!initialized)
         return NOT_INITIALIZED;
     *context = bound ? (void *)(uintptr_t)bound : NULL;
     return SUCCESS;
 }
 int cuCtxSetCurrent(void *context)
 {
-    if (lost) {
-        violation("a context of the parent is made current in a forked process\n");
-        return NOT_INITIALIZED;
-    }
     bound = (int)(uintptr_t)context;
     return SUCCESS;
 }
 int cuCtxSynchronize(void)
 {
-    ENTER("cuCtxSynchronize");
+    ENTER();
     CHECK(bound, INVALID_CONTEXT);
     say("synchronize device %d\n", bound - CONTEXT);
     for (int i = 0; i < stream_count; i++)
@@ -539,7 +390,7 @@ int cuGetErrorString(int error, const char **text) { *text = "a fake error"; ret
 int cuStreamCreate(void **pointer, unsigned flags)
 {
     static uintptr_t next = 0x5000;
-    ENTER("cuStreamCreate");
+    ENTER();
     CHECK(bound, INVALID_CONTEXT);
     add_stream(next += 0x10, bound - CONTEXT, flags & 1);
     *pointer = (void *)next;
@@ -547,7 +398,7 @@ int cuStreamCreate(void **pointer, unsigned flags)
 }
 int cuStreamDestroy_v2(void *pointer)
 {
-    ENTER("cuStreamDestroy");
+    ENTER();
     int index = stream_of(pointer);
     CHECK(index >= DEVICES, INVALID_HANDLE);
     streams[index].destroyed = 1;
@@ -555,7 +406,7 @@ int cuStreamDestroy_v2(void *pointer)
 }
 int cuStreamSynchronize(void *pointer)
 {
-    ENTER("cuStreamSynchronize");
+    ENTER();
     int index = stream_of(pointer);
     CHECK(index >= 0, INVALID_HANDLE);
     say("synchronize %p\n", pointer);
@@ -564,7 +415,7 @@ int cuStreamSynchronize(void *pointer)
 }
 int cuStreamWaitEvent(void *pointer, void *awaited, unsigned flags)
 {
-    ENTER("cuStreamWaitEvent");
+    ENTER();
     int index = stream_of(pointer), number = event_of(awaited);
     CHECK(index >= 0 && number >= 0, INVALID_HANDLE);
     say("%p waits for %p\n", pointer, awaited);
@@ -576,7 +427,7 @@ int cuStreamWaitEvent(void *pointer, void *awaited, unsigned flags)
 int cuEventCreate(void **pointer, unsigned flags)
 {
     static uintptr_t next = 0xe000;
-    ENTER("cuEventCreate");
+    ENTER();
     CHECK(bound, INVALID_CONTEXT);
     if (event_count == EVENTS)
         abort();
@@ -586,7 +437,7 @@ int cuEventCreate(void **pointer, unsigned flags)
 }
 int cuEventRecord(void *pointer, void *where)
 {
-    ENTER("cuEventRecord");
+    ENTER();
     int number = event_of(pointer), index = stream_of(where);
     CHECK(index >= 0 && number >= 0, INVALID_HANDLE);
     CHECK(streams[index].device == events[number].device, INVALID_HANDLE);
@@ -599,7 +450,7 @@ int cuEventRecord(void *pointer, void *where)
 // Nothing is captured here.
 int cuThreadExchangeStreamCaptureMode(int *mode)
 {
-    ENTER("cuThreadExchangeStreamCaptureMode");
+    ENTER();
     static __thread int now;
     int before = now;
     now = *mode, *mode = before;
@@ -607,7 +458,7 @@ int cuThreadExchangeStreamCaptureMode(int *mode)
 }
 int cuEventQuery(void *pointer)
 {
-    ENTER("cuEventQuery");
+    ENTER();
     int number = event_of(pointer);
     CHECK(number >= 0, INVALID_HANDLE);
     CHECK(!events[number].recorded || is_done(&events[number].clock), NOT_READY);
@@ -616,7 +467,7 @@ int cuEventQuery(void *pointer)
 }
 int cuEventSynchronize(void *pointer)
 {
-    ENTER("cuEventSynchronize");
+    ENTER();
     int number = event_of(pointer);
     CHECK(number >= 0, INVALID_HANDLE);
     say("synchronize event %p\n", pointer);
@@ -635,21 +486,20 @@ int cuEventDestroy_v2(void *pointer)
 
 int cuMemAllocAsync(uint64_t *memory, size_t bytes, void *pointer)
 {
-    ENTER("cuMemAllocAsync");
+    ENTER();
     int index = stream_of(pointer);
     CHECK(index >= 0, INVALID_HANDLE);
     CHECK(bytes, INVALID_VALUE);
-    block *b = allocate(index, bytes, 0);
+    block *b = allocate(index, bytes);
     CHECK(b, OUT_OF_MEMORY);
     fill("an allocation", index, b->start, POISON, b->bytes);
-    allocated++;
     *memory = b->start;
     say("allocate %zu on %p\n", bytes, pointer);
     return leave(SUCCESS);
 }
 int cuMemFreeAsync(uint64_t memory, void *pointer)
 {
-    ENTER("cuMemFreeAsync");
+    ENTER();
     int index = stream_of(pointer);
     CHECK(index >= 0, INVALID_HANDLE);
     block *b = block_at(memory);
@@ -657,13 +507,12 @@ int cuMemFreeAsync(uint64_t memory, void *pointer)
     fill("a free", index, memory, POISON, b->bytes);
     b->live = 0;
     b->stream = index;
-    allocated--;
     say("free on %p\n", pointer);
     return leave(SUCCESS);
 }
 int cuMemsetD8Async(uint64_t memory, unsigned char value, size_t bytes, void *pointer)
 {
-    ENTER("cuMemsetD8Async");
+    ENTER();
     int index = stream_of(pointer);
     CHECK(index >= 0, INVALID_HANDLE);
     fill("a memset", index, memory, value, bytes);
@@ -672,7 +521,7 @@ int cuMemsetD8Async(uint64_t memory, unsigned char value, size_t bytes, void *po
 }
 int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *pointer)
 {
-    ENTER("cuMemcpyHtoDAsync");
+    ENTER();
     int index = stream_of(pointer);
     CHECK(index >= 0, INVALID_HANDLE);
     operation *this = begin("an upload", index);
@@ -686,7 +535,7 @@ int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *poin
 }
 int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *pointer)
 {
-    ENTER("cuMemcpyDtoDAsync");
+    ENTER();
     int index = stream_of(pointer);
     CHECK(index >= 0, INVALID_HANDLE);
     operation *this = begin("a copy", index);
@@ -699,7 +548,7 @@ int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *pointer
 }
 int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes)
 {
-    ENTER("cuMemcpyDtoH");
+    ENTER();
     int index = stream_of(NULL);
     CHECK(index >= 0, INVALID_CONTEXT);
     operation *this = begin("a download", index);
@@ -710,49 +559,3 @@ int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes)
     return leave(SUCCESS);
 }
 int cuPointerGetAttribute(void *value, int attribute, uint64_t memory) { return INVALID_VALUE; }
-
-int cuModuleLoadData(void **module, const void *image) { *module = (void *)0x100; return SUCCESS; }
-int cuModuleGetFunction(void **function, void *module, const char *name)
-{
-    *function = (void *)0x200;
-    return strcmp(name, "sobel") ? NOT_FOUND : SUCCESS;
-}
-int cuModuleUnload(void *module) { return SUCCESS; }
-
-/* The one kernel is done at once, when its turn has come: its source takes no state along. */
-int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-                   unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
-                   void *pointer, void **arguments, void **extra)
-{
-    ENTER("cuLaunchKernel");
-    int index = stream_of(pointer);
-    CHECK(index >= 0, INVALID_HANDLE);
-    CHECK(grid_x && grid_y && grid_z && grid_y <= 65535 && block_x * block_y * block_z <= 1024,
-          INVALID_VALUE);
-    struct dim3 grid = {grid_x, grid_y, grid_z}, block = {block_x, block_y, block_z};
-    float *image = *(float **)arguments[0], *result = *(float **)arguments[1];
-    long long height = *(long long *)arguments[2], width = *(long long *)arguments[3];
-    long long down = *(long long *)arguments[4], across = *(long long *)arguments[5];
-    long long rows = (height - 1) * down, columns = (width - 1) * across;
-    long long least = (rows < 0 ? rows : 0) + (columns < 0 ? columns : 0);
-    long long most = (rows > 0 ? rows : 0) + (columns > 0 ? columns : 0);
-    operation *this = begin("a launch", index);
-    add_range(this, (uintptr_t)result, sizeof(float) * height * width, 1);
-    add_range(this, (uintptr_t)(image + least), sizeof(float) * (most - least + 1), 0);
-    put(this);
-    perform_until(this->clock);
-    LAUNCH(grid, block, sobel(image, result, height, width, down, across));
-    say("launch on %p\n", pointer);
-    return leave(SUCCESS);
-}
-
-int nvrtcCreateProgram(void **program, const char *source, const char *name, int headers,
-                       const char **texts, const char **names)
-{
-    *program = (void *)0x300;
-    return strstr(source, "void sobel(") ? SUCCESS : INVALID_VALUE;
-}
-int nvrtcCompileProgram(void *program, int count, const char **options) { return SUCCESS; }
-int nvrtcDestroyProgram(void **program) { return SUCCESS; }
-int nvrtcGetPTXSize(void *program, size_t *size) { *size = 1; return SUCCESS; }
-int nvrtcGetPTX(void *program, char *ptx) { *ptx = 0; return SUCCESS; }

@@ -6,43 +6,69 @@ use pyo3::prelude::*;
 
 use super::errors;
 use crate::framework::generated::MemoryType;
+use crate::framework::op::numpy;
 use crate::framework::spec::{DType, Framework, Kind};
-use crate::interpreter::classes;
+use crate::interpreter::classes::{self, ClassCache};
 use crate::interpreter::error::{Result, attempt};
 use crate::memory::numpy_array;
 
-/// Classes whose objects read a file, or compute, when NumPy makes an array of them.
-const READERS: &[&str] = &["h5py.", "zarr.", "netCDF4.", "tensorstore."];
+/// The libraries of a class and of its bases.
+#[derive(Clone, Copy)]
+struct Libraries {
+    is_dask: bool,
+    is_xarray: bool,
+    is_pint: bool,
+    /// NumPy's masked arrays.
+    has_masks: bool,
+    /// Its objects are tables, or columns of them.
+    is_table: bool,
+    /// Its objects read a file, or compute, when NumPy makes an array of them.
+    reads: bool,
+}
 
-fn starts_with_one_of(data: &Bound<'_, PyAny>, beginnings: &[&str]) -> bool {
-    classes::names_of(&data.get_type())
-        .iter()
-        .any(|name| beginnings.iter().any(|beginning| name.starts_with(beginning)))
+/// The classes that were looked at.
+static KNOWN: ClassCache<Libraries> = ClassCache::new();
+
+fn libraries(data: &Bound<'_, PyAny>) -> Libraries {
+    KNOWN.get(&data.get_type(), |class| {
+        let names = classes::names_of(class);
+        let is_of = |modules: &[&str]| {
+            names.iter().any(|name| modules.iter().any(|module| name.starts_with(module)))
+        };
+        Libraries {
+            is_dask: is_of(&["dask."]),
+            is_xarray: is_of(&["xarray."]),
+            is_pint: is_of(&["pint."]),
+            has_masks: is_of(&["numpy.ma."]),
+            is_table: is_of(&["pandas.", "polars.", "pyarrow."]),
+            reads: is_of(&["h5py.", "zarr.", "netCDF4.", "tensorstore."]),
+        }
+    })
 }
 
 /// The dtype and the shape of an object that reads a file when NumPy makes an array of it. They are told without
 /// reading.
 pub(super) fn described<'py>(data: &Bound<'py, PyAny>) -> Option<(DType, Vec<usize>)> {
-    if !starts_with_one_of(data, READERS) {
+    if !libraries(data).reads {
         return None;
     }
     let py = data.py();
     let shape = data.getattr(intern!(py, "shape")).ok()?.extract().ok()?;
     let dtype = data.getattr(intern!(py, "dtype")).ok()?;
-    let numpy = attempt(py, py.import(intern!(py, "numpy")))?;
-    let empty = attempt(py, numpy.call_method1("empty", (0, dtype)))?;
+    let empty = attempt(py, numpy(py).and_then(|numpy| numpy.call_method1("empty", (0, dtype))))?;
     Some((numpy_array::dtype_of(numpy_array::array(&empty)?)?, shape))
 }
 
 /// Returns whether an object is one of pint's, which may have a unit. It is no array of NumPy's.
 pub(super) fn is_of_pint(data: &Bound<'_, PyAny>) -> bool {
-    starts_with_one_of(data, &["pint."])
+    libraries(data).is_pint
 }
 
 /// Refuses a computation that has not run.
 pub(super) fn expect_computed(data: &Bound<'_, PyAny>, target: &'static Framework) -> Result<()> {
-    let is_lazy = starts_with_one_of(data, &["dask."])
-        || (starts_with_one_of(data, &["xarray."])
+    let Libraries { is_dask, is_xarray, .. } = libraries(data);
+    let is_lazy = is_dask
+        || (is_xarray
             && data
                 .getattr_opt(intern!(data.py(), "chunks"))
                 .ok()
@@ -71,7 +97,7 @@ fn is_masked(data: &Bound<'_, PyAny>) -> PyResult<bool> {
     if mask.is_none() || mask.is_callable() {
         return Ok(false);
     }
-    let any = py.import(intern!(py, "numpy"))?.call_method1(intern!(py, "any"), (mask,))?;
+    let any = numpy(py)?.call_method1(intern!(py, "any"), (mask,))?;
     any.is_truthy()
 }
 
@@ -80,7 +106,7 @@ fn is_masked(data: &Bound<'_, PyAny>) -> PyResult<bool> {
 pub fn can_be_masked(array: &Bound<'_, PyAny>) -> bool {
     numpy_array::is_array(array)
         && !numpy_array::is_plain_array(array)
-        && starts_with_one_of(array, &["numpy.ma."])
+        && libraries(array).has_masks
 }
 
 /// The reason why an array of a subclass of NumPy's means more than its elements say; `None` if it
@@ -114,13 +140,10 @@ pub fn expect_meaning_kept(array: &Bound<'_, PyAny>, out: &Bound<'_, PyAny>) -> 
     meaning(array)?.map_or(Ok(()), |meaning| Err(errors::refused(numpy, &meaning, array)))
 }
 
-/// The libraries of tables.
-const TABLES: &[&str] = &["pandas.", "polars.", "pyarrow."];
-
 /// The way to the numbers of a table or a column of one; `None` for another object.
 #[cold]
 pub(super) fn way_to_numbers(data: &Bound<'_, PyAny>) -> Option<String> {
-    if !starts_with_one_of(data, TABLES) {
+    if !libraries(data).is_table {
         return None;
     }
     let way = || Part::Columns.get(data.py())?.call_method1("way", (data,))?.extract();
@@ -130,7 +153,7 @@ pub(super) fn way_to_numbers(data: &Bound<'_, PyAny>) -> Option<String> {
 /// The array of a table that mixes bools and numbers, which NumPy would see as objects; `None` for another object.
 #[cold]
 pub(super) fn mixed_numbers<'py>(data: &Bound<'py, PyAny>) -> Result<Option<Bound<'py, PyAny>>> {
-    if !starts_with_one_of(data, TABLES) {
+    if !libraries(data).is_table {
         return Ok(None);
     }
     let array = Part::Columns.get(data.py())?.call_method1("numbers", (data,))?;
@@ -144,7 +167,7 @@ pub(super) fn expect_exact<'py>(
     target: &'static Framework,
 ) -> Result<()> {
     let dtype = numpy_array::array(array).and_then(numpy_array::dtype_of);
-    if dtype.is_none_or(|dtype| dtype.kind() != Kind::Float) || !starts_with_one_of(data, TABLES) {
+    if dtype.is_none_or(|dtype| dtype.kind() != Kind::Float) || !libraries(data).is_table {
         return Ok(());
     }
     let columns = Part::Columns.get(data.py())?;

@@ -4,7 +4,7 @@
 use crate::intern;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::PyType;
+use pyo3::types::{PyMemoryView, PyType};
 
 use super::numpy::read_numpy;
 use super::slot::Opened;
@@ -12,6 +12,7 @@ use super::{errors, libraries};
 use crate::framework::detect::{self, Class};
 use crate::framework::generated::MemoryType;
 use crate::framework::oom;
+use crate::framework::op::numpy;
 use crate::framework::spec::Framework;
 use crate::interpreter::classes::{self, ClassCache};
 use crate::interpreter::error::{Error, Result, attempt, first_line};
@@ -230,6 +231,7 @@ pub(super) fn see<'py>(
     let numpy_array = array.cast().map_err(PyErr::from)?;
     let made = match numpy_array::is_memory_of_others(numpy_array) {
         Some(is_of_others) => !is_of_others,
+        None if data.is_exact_instance_of::<PyMemoryView>() => false,
         // NumPy gives a view of the same memory each time, and a copy in other memory.
         None => {
             let again = numpy_of(data, target, is_cast)?;
@@ -259,8 +261,7 @@ fn numpy_of<'py>(
     is_cast: bool,
 ) -> Result<Bound<'py, PyAny>> {
     let py = data.py();
-    let array = py
-        .import(intern!(py, "numpy"))
+    let array = numpy(py)
         .and_then(|numpy| numpy.call_method1(intern!(py, "asarray"), (data,)))
         .map_err(|error| match oom::passes_through(py, &error) {
             true => Error::Python(error),

@@ -13,6 +13,7 @@ use crate::framework::detect;
 use crate::framework::device;
 use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
+use crate::framework::op::numpy;
 use crate::framework::spec::Framework;
 use crate::interpreter::error::{Result, attempt};
 use crate::memory::numpy_array;
@@ -26,7 +27,7 @@ pub fn scalar_as_array<'py>(data: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny
     if module != "numpy" && module != "ml_dtypes" {
         return None;
     }
-    let numpy = attempt(py, py.import(intern!(py, "numpy")))?;
+    let numpy = attempt(py, numpy(py))?;
     if !data.is_instance(&numpy.getattr(intern!(py, "generic")).ok()?).ok()? {
         return None;
     }

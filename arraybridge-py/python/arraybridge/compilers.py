@@ -16,7 +16,16 @@ from typing import Any, NamedTuple
 import numpy
 
 from ._core import _is_declared, _known, convert, explain  # type: ignore[import-not-found]
-from ._graphs.described import HERE, Arguments, Call, Described, by_argument, completed, listed
+from ._graphs.described import (
+    HERE,
+    Arguments,
+    Call,
+    Described,
+    by_argument,
+    completed,
+    listed,
+    remembered,
+)
 from ._graphs.function import OWN, library
 from ._graphs.modes import Modes
 from .exceptions import UnexpectedResultError, UnsupportedArrayError
@@ -224,18 +233,17 @@ class Promise:
         """Return what has that form as a list."""
         return [*result] if self.is_tuple else [result]
 
-    def kept(self, value: Any, promised: Sequence[Any], target: Any, devices: Any) -> list[Any]:
+    def kept(self, value: Any, wanted: Sequence[Described], target: Any, devices: Any) -> list[Any]:
         """Return the results of the function as arrays of a framework.
 
         Raises ``UnexpectedResultError`` if they do not match the promise.
         """
-        wanted = [*map(Described.of, promised)]
-        is_right = isinstance(value, (tuple, list)) and len(value) == len(promised)
+        is_right = isinstance(value, (tuple, list)) and len(value) == len(wanted)
         if self.is_tuple and not is_right:
             raise self.unexpected(value, wanted)
         pairs = zip(self.listed(value), wanted, strict=True)
         arrays = [_array(*each) for each in pairs]
-        if [None if array is None else _described(array) for array in arrays] != wanted:
+        if [None if array is None else _described(array) for array in arrays] != [*wanted]:
             raise self.unexpected(value, wanted)
         pairs = zip(arrays, devices, strict=True)
         return [convert(array, target, device=device) for array, device in pairs]
@@ -308,6 +316,8 @@ class _JaxCall(Call):
 
     def __init__(self, promise: Promise, arguments: Arguments) -> None:
         self.promise, self.arguments, self.modes = promise, arguments, Modes()
+        # By shapes and dtypes, and by the numbers in which copies of this call differ.
+        self.known: dict[Any, list[Described]] = {}
 
     @property
     def name(self) -> str:
@@ -321,8 +331,14 @@ class _JaxCall(Call):
         with self.modes.on():
             return tuple(map(_as_jax_reads, self.compute(arrays, "numpy")))
 
-    def promised(self, arrays: Iterable[Any]) -> list[Any]:
-        return described(self.promise.of(*self.arguments.filled(described(arrays))))
+    def promised(self, arrays: Sequence[Any]) -> list[Described]:
+        shapes = tuple([(array.shape, array.dtype) for array in arrays])
+
+        def made() -> list[Described]:
+            found = self.promise.of(*self.arguments.filled(described(arrays)))
+            return [*map(Described.of, described(found))]
+
+        return remembered(self.known, (shapes, repr(self.arguments.numbers)), made)
 
     def compute(self, arrays: Sequence[Any], target: Any) -> list[Any]:
         args, kwargs = self.arguments.filled(arrays)
@@ -360,22 +376,41 @@ class _TorchCall:
 
     def __init__(self, promise: Promise, backward: Callable[..., Any] | None) -> None:
         self.promise, self.backward = promise, backward
+        self.known: dict[Any, list[tuple[Described, Any]]] = {}
 
     def compute(self, *args: Any, **kwargs: Any) -> Any:
         """Run the operator."""
         import torch
 
-        tensors, arguments = Arguments.of(library("torch"), (args, kwargs))
-        # PyTorch records the operator, and the function does not see that.
-        tensors = [tensor.detach() for tensor in tensors]
-        args, kwargs = arguments.filled(tensors)
-        metas, named = arguments.filled([tensor.to("meta") for tensor in tensors])
-        promised = self.promise.of(metas, named)
+        tensors: list[Any] = []
+        key: list[Any] = [torch.get_default_dtype(), *kwargs]
+
+        def own(value: Any) -> Any:
+            if isinstance(value, torch.Tensor):
+                # PyTorch records the operator, and the function does not see that.
+                tensors.append(value := value.detach())
+                key.append((value.shape, value.dtype))
+            elif isinstance(value, (list, tuple)):
+                key.append(len(value))
+                return [*map(own, value)]
+            else:
+                key.append((type(value), repr(value)))
+            return value
+
+        args, kwargs = tuple(map(own, args)), {name: own(kwargs[name]) for name in kwargs}
+        promised = remembered(self.known, tuple(key), lambda: self.promised(args, kwargs))
         home = tensors[0].device if tensors else torch.device("cpu")
-        devices = [home if each.device.type == "meta" else each.device for each in promised]
+        devices = [home if device is None else device for _, device in promised]
         value = self.promise.function(*args, **kwargs)
-        results = self.promise.kept(value, promised, "torch", devices)
+        results = self.promise.kept(value, [each for each, _ in promised], "torch", devices)
         return self.promise.alone(_fresh(results, tensors))
+
+    def promised(self, args: Any, kwargs: Any) -> list[tuple[Described, Any]]:
+        """Return what describes the results, and their devices: None for that of the arguments."""
+        tensors, arguments = Arguments.of(library("torch"), (args, kwargs))
+        found = self.promise.of(*arguments.filled([tensor.to("meta") for tensor in tensors]))
+        own = [None if each.device.type == "meta" else each.device for each in found]
+        return [*zip(map(Described.of, found), own, strict=True)]
 
     def fake(self, *args: Any, **kwargs: Any) -> Any:
         """Return tensors like the results, without values."""
@@ -416,18 +451,19 @@ def _fresh(results: list[Any], inputs: list[Any]) -> list[Any]:
     """
     import torch
 
-    def span(tensor: Any) -> range:
+    def span(tensor: Any) -> tuple[int, int]:
         storage = tensor.untyped_storage()
-        return range(storage.data_ptr(), storage.data_ptr() + storage.nbytes())
+        start: int = storage.data_ptr()
+        return start, start + storage.nbytes()
 
     taken = [span(tensor) for tensor in inputs]
     for at, tensor in enumerate(results):
-        own = span(tensor)
-        if any(max(own.start, each.start) < min(own.stop, each.stop) for each in taken):
+        start, stop = own = span(tensor)
+        if any([max(start, first) < min(stop, last) for first, last in taken]):
             results[at] = tensor.clone(memory_format=torch.contiguous_format)
-        else:
+        elif not tensor.is_contiguous():
             results[at] = tensor.contiguous()
-        taken.append(span(results[at]))
+        taken.append(own if results[at] is tensor else span(results[at]))
     return results
 
 

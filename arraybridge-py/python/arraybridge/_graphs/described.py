@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy
 
 from ..exceptions import UnexpectedResultError
 
 __all__: list[str] = []
+
+T = TypeVar("T")
 
 
 class Keyed:
@@ -67,7 +70,7 @@ class Described(Keyed):
     def of(cls, array: Any) -> Described:
         return array if type(array) is cls else cls(array.shape, array.dtype)
 
-    @property
+    @functools.cached_property
     def name(self) -> str:
         """The name of the dtype."""
         return dtype_name(self.dtype)
@@ -116,6 +119,16 @@ def spread(values: Sequence[Any], mask: Sequence[bool]) -> list[Any]:
     return [next(found) if is_chosen else None for is_chosen in mask]
 
 
+def remembered(known: dict[Any, T], key: Any, made: Callable[[], T]) -> T:
+    """Return what is known for a key, which ``made`` returns the first time."""
+    found = known.get(key)
+    if found is None:
+        if len(known) >= 64:
+            known.clear()
+        found = known[key] = made()
+    return found
+
+
 HERE = object()
 """Takes the place of an array among the arguments."""
 
@@ -152,8 +165,12 @@ class Arguments(Keyed):
 
         A program that gets these is one for all of them.
         """
-        numbers = tuple(filter(_is_number, self.rest))
+        numbers = self.numbers
         return self.bound([type(number)(0) for number in numbers]), numbers
+
+    @property
+    def numbers(self) -> tuple[Any, ...]:
+        return tuple(filter(_is_number, self.rest))
 
     def bound(self, numbers: Sequence[Any]) -> Arguments:
         """Return the arguments with these numbers."""

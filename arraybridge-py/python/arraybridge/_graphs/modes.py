@@ -43,9 +43,14 @@ class Modes:
     def __hash__(self) -> int:
         return hash(tuple(str(value) for _, value in self.values))
 
-    @contextlib.contextmanager
-    def on(self) -> Iterator[None]:
+    def on(self) -> contextlib.AbstractContextManager[None]:
         """Set them where this thread has others."""
+        if all([mode.read() == value for mode, value in self.values]):
+            return contextlib.nullcontext()
+        return self._on()
+
+    @contextlib.contextmanager
+    def _on(self) -> Iterator[None]:
         with contextlib.ExitStack() as blocks:
             for mode, value in self.values:
                 if mode.read() != value:
@@ -98,6 +103,6 @@ def _of_jax() -> list[Mode]:
         # An older JAX has some elsewhere, or not at all.
         block: Any = getattr(jax, name, getattr(jax.experimental, name, None))
         known = block is not None and hasattr(jax.config, f"jax_{name}")
-        return Mode(lambda: getattr(jax.config, f"jax_{name}"), block) if known else None
+        return Mode(functools.partial(getattr, jax.config, f"jax_{name}"), block) if known else None
 
     return [found for found in map(mode, _OF_JAX) if found is not None]

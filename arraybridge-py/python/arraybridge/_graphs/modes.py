@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import operator
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 __all__: list[str] = []
@@ -23,39 +24,38 @@ def ready() -> tuple[str, ...]:
     return tuple(name for name, what in _READY.items() if hasattr(sys.modules.get(name), what))
 
 
-class Mode(NamedTuple):
-    """A setting: how it is read, and the block that sets it."""
+Block = Callable[[Any], contextlib.AbstractContextManager[Any]]
 
-    read: Callable[[], Any]
-    block: Callable[[Any], contextlib.AbstractContextManager[Any]]
+
+class Mode(NamedTuple):
+    """Settings of a framework: how all are read, and the blocks that set each of them."""
+
+    read: Callable[[], tuple[Any, ...]]
+    blocks: Sequence[Block]
 
 
 class Modes:
     """The settings of the thread that makes this object."""
 
     def __init__(self) -> None:
-        modes = _modes(ready())
-        self.values = [(mode, mode.read()) for mode in modes]
+        self.values = [(mode, mode.read()) for mode in _modes(ready())]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Modes) and self.values == other.values
 
     def __hash__(self) -> int:
-        return hash(tuple(str(value) for _, value in self.values))
+        return hash(tuple([str(value) for _, value in self.values]))
 
-    def on(self) -> contextlib.AbstractContextManager[None]:
+    def on(self) -> contextlib.AbstractContextManager[Any]:
         """Set them where this thread has others."""
-        if all([mode.read() == value for mode, value in self.values]):
-            return contextlib.nullcontext()
-        return self._on()
-
-    @contextlib.contextmanager
-    def _on(self) -> Iterator[None]:
-        with contextlib.ExitStack() as blocks:
-            for mode, value in self.values:
-                if mode.read() != value:
-                    blocks.enter_context(mode.block(value))
-            yield
+        others: list[tuple[Block, Any]] = []
+        for mode, values in self.values:
+            if (now := mode.read()) != values:
+                each = zip(mode.blocks, values, now, strict=True)
+                others += [(block, value) for block, value, is_now in each if value != is_now]
+        if len(others) > 1:
+            return _all(others)
+        return others[0][0](others[0][1]) if others else contextlib.nullcontext()
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function with them."""
@@ -63,28 +63,44 @@ class Modes:
             return function(*arguments)
 
 
+@contextlib.contextmanager
+def _all(blocks: Sequence[tuple[Block, Any]]) -> Iterator[None]:
+    with contextlib.ExitStack() as entered:
+        for block, value in blocks:
+            entered.enter_context(block(value))
+        yield
+
+
 @functools.cache
 def _modes(frameworks: tuple[str, ...]) -> list[Mode]:
     of = {"torch": _of_torch, "jax": _of_jax}
-    return [mode for name in frameworks if name in of for mode in of[name]()]
+    return [of[name]() for name in frameworks if name in of]
 
 
-def _of_torch() -> list[Mode]:
+def _of_torch() -> Mode:
     import torch
 
-    def autocast(device: str) -> Mode:
-        def read() -> Any:
-            return torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device)
+    host, devices = torch.device("cpu"), ("cpu", "cuda")
 
-        return Mode(read, lambda value: torch.autocast(device, value or None, enabled=bool(value)))
+    def read() -> tuple[Any, ...]:
+        # Any other device is a mode in this stack, which PyTorch takes long to look through.
+        modes = torch._C._len_torch_function_stack()
+        return (
+            (torch.is_inference_mode_enabled(), torch.is_grad_enabled()),
+            torch.get_default_device() if modes else host,
+            *[torch.is_autocast_enabled(at) and torch.get_autocast_dtype(at) for at in devices],
+        )
 
-    return [
-        # This one sets the next one.
-        Mode(torch.is_inference_mode_enabled, torch.inference_mode),
-        Mode(torch.is_grad_enabled, torch.set_grad_enabled),
-        Mode(torch.get_default_device, lambda device: device),
-        *map(autocast, ("cpu", "cuda")),
-    ]
+    @contextlib.contextmanager
+    def recorded(value: tuple[bool, bool]) -> Iterator[None]:
+        # Inference mode sets the other one too.
+        with torch.inference_mode(value[0]), torch.set_grad_enabled(value[1]):
+            yield
+
+    def autocast(device: str) -> Block:
+        return lambda value: torch.autocast(device, value or None, enabled=bool(value))
+
+    return Mode(read, (recorded, lambda device: device, *map(autocast, devices)))
 
 
 _OF_JAX = (
@@ -95,14 +111,16 @@ _OF_JAX = (
 )  # fmt: skip
 
 
-def _of_jax() -> list[Mode]:
+def _of_jax() -> Mode:
     import jax
     import jax.experimental
 
-    def mode(name: str) -> Mode | None:
-        # An older JAX has some elsewhere, or not at all.
-        block: Any = getattr(jax, name, getattr(jax.experimental, name, None))
-        known = block is not None and hasattr(jax.config, f"jax_{name}")
-        return Mode(functools.partial(getattr, jax.config, f"jax_{name}"), block) if known else None
-
-    return [found for found in map(mode, _OF_JAX) if found is not None]
+    # An older JAX has some elsewhere, or not at all.
+    found = {name: getattr(jax, name, getattr(jax.experimental, name, None)) for name in _OF_JAX}
+    blocks = {
+        f"jax_{name}": block
+        for name, block in found.items()
+        if block is not None and hasattr(jax.config, f"jax_{name}")
+    }
+    read = functools.partial(operator.attrgetter(*blocks), jax.config)
+    return Mode(read, tuple(blocks.values()))

@@ -241,12 +241,17 @@ class Promise:
         is_right = isinstance(value, (tuple, list)) and len(value) == len(wanted)
         if self.is_tuple and not is_right:
             raise self.unexpected(value, wanted)
-        pairs = zip(self.listed(value), wanted, strict=True)
-        arrays = [_array(*each) for each in pairs]
-        if [None if array is None else _described(array) for array in arrays] != [*wanted]:
+        arrays = [*map(_array, self.listed(value), wanted)]
+        if not all(map(_matches, arrays, wanted)):
             raise self.unexpected(value, wanted)
         pairs = zip(arrays, devices, strict=True)
-        return [convert(array, target, device=device) for array, device in pairs]
+        # A device that an array has need not be looked for.
+        return [
+            convert(array, target)
+            if device is None or getattr(array, "device", None) == device
+            else convert(array, target, device=device)
+            for array, device in pairs
+        ]
 
     def unexpected(self, value: Any, promised: Sequence[Described]) -> UnexpectedResultError:
         said = f"({listed(promised)})" if self.is_tuple else listed(promised)
@@ -275,22 +280,26 @@ def _array(value: Any, promised: Described) -> Any:
     return numpy.asarray(value) if isinstance(value, numpy.generic) else value
 
 
-def _described(array: Any) -> Described | None:
-    """Describe an array of any framework; None for anything else."""
+def _explained(array: Any) -> Any:
+    """Explain how an array of any framework is copied; None for anything else."""
     try:
-        record = explain(array, "numpy", copy=True)
+        return explain(array, "numpy", copy=True)
     except UnsupportedArrayError:
         return None
-    return Described(record.shape, record.dtype)
+
+
+def _matches(array: Any, promised: Described) -> bool:
+    record = _explained(array)
+    return record is not None and record.shape == promised.shape and record.dtype == promised.name
 
 
 def _text(value: Any) -> str:
     """Describe a value in a message."""
     if isinstance(value, (tuple, list)):
         return f"({', '.join(map(_text, value))})"
-    found = _described(value) if hasattr(value, "shape") else None
-    if found is not None:
-        return str(found)
+    record = _explained(value) if hasattr(value, "shape") else None
+    if record is not None:
+        return str(Described(record.shape, record.dtype))
     return f"{value!r}" if value is None or type(value) in _KINDS else type(value).__name__
 
 

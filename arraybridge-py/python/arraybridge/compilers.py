@@ -49,8 +49,8 @@ def jax_callback(
         only, and must not write to them: JAX calls it once, several times or not at all.
     result : callable or tuple of callables
         Called with the arguments, with a ``jax.ShapeDtypeStruct`` in place of each JAX array.
-        Returns an object with the shape and the dtype of the result. For several results, a tuple
-        has one callable for each of them.
+        Returns an object with the shape and the dtype of the result, which depend on these
+        arguments only. For several results, a tuple has one callable for each of them.
     backward : callable, optional
         ``backward(gradient, *arguments)`` returns a tuple with the gradient of each argument, or
         None for one without, or only the gradient of the first argument. JAX compiles it. If there
@@ -139,8 +139,8 @@ def torch_op(
         The operator's name with its namespace, such as "mylib::blur".
     result : callable or tuple of callables
         Called with the arguments, with tensors that have no values. Returns a tensor with the
-        shape, the dtype and the device of the result. For several results, a tuple has one callable
-        for each of them. Results are contiguous.
+        shape, the dtype and the device of the result, which depend on these arguments only. For
+        several results, a tuple has one callable for each of them. Results are contiguous.
     backward : callable, optional
         ``backward(gradient, *arguments)`` returns a tuple with the gradient of each argument, or
         None for one without, or only the gradient of the first argument. PyTorch compiles it. If
@@ -385,6 +385,7 @@ class _TorchCall:
 
     def __init__(self, promise: Promise, backward: Callable[..., Any] | None) -> None:
         self.promise, self.backward = promise, backward
+        # By shapes, dtypes and the other arguments, and the dtype of new tensors.
         self.known: dict[Any, list[tuple[Described, Any]]] = {}
 
     def compute(self, *args: Any, **kwargs: Any) -> Any:

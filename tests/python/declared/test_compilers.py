@@ -102,6 +102,18 @@ def test_a_batch_is_computed_one_by_one_or_at_once(jax):
             assert shapes == expected
 
 
+def test_a_program_describes_results_once_for_shapes_and_numbers(jax):
+    asked = []
+    first = lambda x, n: (asked.append((x.shape, n)), jax.ShapeDtypeStruct((n,), x.dtype))[1]  # noqa: E731
+    inside = ab.jax_callback(ab.numpy(lambda x, n: x.ravel()[:n]), result=first)
+    program = jax.jit(lambda x: (inside(x, 1), inside(x, 2)))
+    for array in (X, X[:1]):
+        for _ in range(3):
+            one, two = program(jax.numpy.asarray(array))
+            assert (one.tolist(), two.tolist()) == ([3], [3, 1])
+    assert sorted(asked) == [((1, 3), 1), ((1, 3), 2), ((2, 3), 1), ((2, 3), 2)]
+
+
 def test_a_gradient_is_that_of_the_named_function(jax):
     inside = cubed_in_jax(backward=lambda gradient, x: gradient * 3 * x**2)
     array = jax.numpy.asarray(X)
@@ -389,6 +401,40 @@ def test_gradients_of_an_operator_are_those_of_the_named_function(torch):
     two = cubed_in_torch("two", backward=lambda gradient, x: (gradient, gradient))
     with pytest.raises(ab.UnexpectedResultError, match=r"cubed\(\) returned 2 gradients for 1"):
         two(x).sum().backward()
+
+
+def test_an_operator_describes_results_once_for_what_they_depend_on(torch):
+    asked = []
+
+    def result(x, n):
+        asked.append(n)
+        return torch.empty(x.shape)
+
+    op = ab.torch_op(
+        ab.numpy(dtype_conversion="native")(lambda x, n: x.astype("f4" if n > 0 else "f8")),
+        "arraybridge_tests::described",
+        result=result,
+        schema="(Tensor x, float n) -> Tensor",
+    )
+    x = torch.ones(2, 3)
+    others = (x.double(), x[:1], torch.empty(0))
+    for given in ((x, 1.0), (x, 2.0), *[(other, 1.0) for other in others]):
+        asked.clear()
+        for _ in range(3):
+            assert op(*given).shape == given[0].shape
+        assert len(asked) == 1
+    # New tensors get another dtype. Their device is always the host: PyTorch clears that mode.
+    with pytest.raises(ab.UnexpectedResultError, match="make them agree"):
+        op(x, -1.0)
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert op(x, -1.0).dtype == torch.float64
+        with pytest.raises(ab.UnexpectedResultError, match="make them agree"):
+            op(x, 1.0)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    with torch.device("meta"):
+        assert op(x[1:], 1.0).device.type == "cpu"
 
 
 def test_gradients_of_several_results_are_one_argument(torch):

@@ -83,11 +83,10 @@ def _of_torch() -> Mode:
     host, devices = torch.device("cpu"), ("cpu", "cuda")
 
     def read() -> tuple[Any, ...]:
-        # Any other device is a mode in this stack, which PyTorch takes long to look through.
-        modes = torch._C._len_torch_function_stack()
         return (
             (torch.is_inference_mode_enabled(), torch.is_grad_enabled()),
-            torch.get_default_device() if modes else host,
+            # Any but the host is a mode in this stack, which PyTorch takes long to look through.
+            torch._C._len_torch_function_stack() and torch.get_default_device() or host,
             *[torch.is_autocast_enabled(at) and torch.get_autocast_dtype(at) for at in devices],
         )
 
@@ -100,7 +99,7 @@ def _of_torch() -> Mode:
     def autocast(device: str) -> Block:
         return lambda value: torch.autocast(device, value or None, enabled=bool(value))
 
-    return Mode(read, (recorded, lambda device: device, *map(autocast, devices)))
+    return Mode(read, (recorded, torch.device, *map(autocast, devices)))
 
 
 _OF_JAX = (

@@ -245,13 +245,7 @@ class Promise:
         if not all(map(_matches, arrays, wanted)):
             raise self.unexpected(value, wanted)
         pairs = zip(arrays, devices, strict=True)
-        # A device that an array has need not be looked for.
-        return [
-            convert(array, target)
-            if device is None or getattr(array, "device", None) == device
-            else convert(array, target, device=device)
-            for array, device in pairs
-        ]
+        return [convert(array, target, device=device) for array, device in pairs]
 
     def unexpected(self, value: Any, promised: Sequence[Described]) -> UnexpectedResultError:
         said = f"({listed(promised)})" if self.is_tuple else listed(promised)
@@ -386,7 +380,7 @@ class _TorchCall:
     def __init__(self, promise: Promise, backward: Callable[..., Any] | None) -> None:
         self.promise, self.backward = promise, backward
         # By shapes, dtypes and the other arguments, and the dtype of new tensors.
-        self.known: dict[Any, list[tuple[Described, Any]]] = {}
+        self.known: dict[Any, list[tuple[Described, str | None]]] = {}
 
     def compute(self, *args: Any, **kwargs: Any) -> Any:
         """Run the operator."""
@@ -409,17 +403,18 @@ class _TorchCall:
 
         args, kwargs = tuple(map(own, args)), {name: own(kwargs[name]) for name in kwargs}
         promised = remembered(self.known, tuple(key), lambda: self.promised(args, kwargs))
-        home = tensors[0].device if tensors else torch.device("cpu")
+        # The name of a device is read faster than PyTorch's object.
+        home = str(tensors[0].device) if tensors else "cpu"
         devices = [home if device is None else device for _, device in promised]
         value = self.promise.function(*args, **kwargs)
         results = self.promise.kept(value, [each for each, _ in promised], "torch", devices)
         return self.promise.alone(_fresh(results, tensors))
 
-    def promised(self, args: Any, kwargs: Any) -> list[tuple[Described, Any]]:
+    def promised(self, args: Any, kwargs: Any) -> list[tuple[Described, str | None]]:
         """Return what describes the results, and their devices: None for that of the arguments."""
         tensors, arguments = Arguments.of(library("torch"), (args, kwargs))
         found = self.promise.of(*arguments.filled([tensor.to("meta") for tensor in tensors]))
-        own = [None if each.device.type == "meta" else each.device for each in found]
+        own = [None if each.device.type == "meta" else str(each.device) for each in found]
         return [*zip(map(Described.of, found), own, strict=True)]
 
     def fake(self, *args: Any, **kwargs: Any) -> Any:

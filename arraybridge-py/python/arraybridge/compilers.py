@@ -319,7 +319,7 @@ class _JaxCall(Call):
 
     def __init__(self, promise: Promise, arguments: Arguments) -> None:
         self.promise, self.arguments, self.modes = promise, arguments, Modes()
-        # By shapes and dtypes, and by the numbers in which copies of this call differ.
+        # By shapes and dtypes. Copies with other numbers are in a program with the same results.
         self.known: dict[Any, list[Described]] = {}
 
     @property
@@ -341,7 +341,7 @@ class _JaxCall(Call):
             found = self.promise.of(*self.arguments.filled(described(arrays)))
             return [*map(Described.of, described(found))]
 
-        return remembered(self.known, (shapes, repr(self.arguments.numbers)), made)
+        return remembered(self.known, shapes, made)
 
     def compute(self, arrays: Sequence[Any], target: Any) -> list[Any]:
         args, kwargs = self.arguments.filled(arrays)

@@ -102,7 +102,7 @@ def test_a_batch_is_computed_one_by_one_or_at_once(jax):
             assert shapes == expected
 
 
-def test_a_program_describes_results_once_for_shapes_and_numbers(jax):
+def test_a_program_describes_results_once_for_its_shapes(jax):
     asked = []
     first = lambda x, n: (asked.append((x.shape, n)), jax.ShapeDtypeStruct((n,), x.dtype))[1]  # noqa: E731
     inside = ab.jax_callback(ab.numpy(lambda x, n: x.ravel()[:n]), result=first)

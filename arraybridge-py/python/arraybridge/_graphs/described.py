@@ -165,12 +165,8 @@ class Arguments(Keyed):
 
         A program that gets these is one for all of them.
         """
-        numbers = self.numbers
+        numbers = tuple(filter(_is_number, self.rest))
         return self.bound([type(number)(0) for number in numbers]), numbers
-
-    @property
-    def numbers(self) -> tuple[Any, ...]:
-        return tuple(filter(_is_number, self.rest))
 
     def bound(self, numbers: Sequence[Any]) -> Arguments:
         """Return the arguments with these numbers."""

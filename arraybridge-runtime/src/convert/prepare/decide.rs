@@ -57,7 +57,7 @@ pub(in crate::convert) fn decide<'a, 'py>(
     holds.free = commitment.is_free();
     let plan = plan::between(source, &holds, &facts, &wish)
         .map_err(|refusal| explain_refusal(target, &facts, request, refusal))?;
-    expect_shape(target, slot.shape())?;
+    expect_shape(target, || slot.shape())?;
     let trial = Trial { target, importer: plan.importer, device, dtype };
     if trial.of_steps(plan.steps, facts.layout)?
         && !depends_on_host

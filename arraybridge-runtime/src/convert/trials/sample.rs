@@ -52,7 +52,7 @@ pub(in crate::convert) fn sample(
     let Some((shape, strides, first)) = axes(loaded.framework, layout) else {
         return Ok(None);
     };
-    match expect_shape(loaded, &shape) {
+    match expect_shape(loaded, || &shape) {
         Ok(()) => {}
         Err(Error::Conversion(_)) => return Ok(None),
         Err(error) => return Err(error),

@@ -14,13 +14,14 @@ use crate::interpreter::error::{Failure, Result};
 ///
 /// [`Failure::Array`] if a condition of its table does not hold, and [`Failure::Table`] if one raises.
 #[inline]
-pub fn expect_shape(loaded: Loaded<'_>, shape: &[usize]) -> Result<()> {
+pub fn expect_shape<'a>(loaded: Loaded<'_>, shape: impl FnOnce() -> &'a [usize]) -> Result<()> {
     match loaded.framework.shapes {
         [] => Ok(()),
-        conditions => expect_each(loaded, conditions, shape),
+        conditions => expect_each(loaded, conditions, shape()),
     }
 }
 
+#[cold]
 fn expect_each(loaded: Loaded<'_>, conditions: &[Op<1>], shape: &[usize]) -> Result<()> {
     let (py, framework) = (loaded.py(), loaded.framework);
     let shape = PyTuple::new(py, shape)?;

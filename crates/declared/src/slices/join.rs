@@ -587,7 +587,7 @@ impl<'py> Joiner<'py> {
             .map_err(|refusal| {
                 convert::explain_refusal(loaded, &facts, &Request::default(), refusal)
             })
-            .and_then(|()| convert::expect_shape(loaded, joined.source.view().shape()))
+            .and_then(|()| convert::expect_shape(loaded, || joined.source.view().shape()))
             .map_err(|error| self.named(error))
     }
 

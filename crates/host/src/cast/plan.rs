@@ -161,13 +161,26 @@ impl CastPlan {
     ///
     /// The conditions of [`Kernel`], with the source of the first step and the target of the last.
     pub unsafe fn run(&self, at: Pointers, len: usize, stream: bool) -> Losses {
-        let inner = Params { stream: false, ..self.params };
         let params = Params { stream, ..self.params };
-        let [first, between @ .., last] = &self.steps[..] else {
-            let [step] = self.steps[..] else { return Losses::default() };
+        match self.steps[..] {
+            [] => Losses::default(),
             // SAFETY: source and target hold the elements and do not overlap.
-            return unsafe { step(at.dst, at.src, len, &params) };
-        };
+            [step] => unsafe { step(at.dst, at.src, len, &params) },
+            // SAFETY: as above.
+            _ => unsafe { self.run_in_blocks(at, len, &params) },
+        }
+    }
+
+    /// Runs several steps.
+    ///
+    /// # Safety
+    ///
+    /// The conditions of [`run`](Self::run).
+    // Inlined, its large frame would be a cost of every cast.
+    #[inline(never)]
+    unsafe fn run_in_blocks(&self, at: Pointers, len: usize, params: &Params) -> Losses {
+        let inner = Params { stream: false, ..self.params };
+        let [first, between @ .., last] = &self.steps[..] else { return Losses::default() };
         let (mut here, mut there) = (Block::new(), Block::new());
         let (mut here, mut there) = (here.as_mut_ptr(), there.as_mut_ptr());
         let mut losses = Losses::default();
@@ -185,7 +198,7 @@ impl CastPlan {
                     dst: at.dst.add(start * self.dst_size),
                     src: at.src.add(start * self.src_size),
                 };
-                let lost = last(at.dst, here, count, &params);
+                let lost = last(at.dst, here, count, params);
                 losses += match self.exact {
                     None => lost,
                     Some(exact) if exact.is_needed(lost, at.src, count) => {

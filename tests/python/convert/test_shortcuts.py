@@ -4,6 +4,7 @@ import arraybridge as ab
 import bridges
 import numpy as np
 import pytest
+from arraybridge._graphs import modes
 
 DTYPES = ("bool", "uint8", "int32", "float16", "bfloat16", "float32", "complex64")
 
@@ -94,6 +95,27 @@ def test_the_version_of_a_tensor_counts_the_writes_that_its_graph_refuses(torch)
                 y.backward()
         else:
             y.backward()
+
+
+def test_a_default_device_of_torch_is_a_mode_in_its_stack(torch):
+    def check(expected):
+        assert torch.get_default_device().type == expected
+        found = modes.Modes().values
+        assert any(torch.device(expected) in values for _, values in found)
+        assert expected == "cpu" or torch._C._len_torch_function_stack()
+
+    check("cpu")
+    with torch.device("meta"):
+        check("meta")
+        with torch.device("cpu"):
+            check("cpu")
+    torch.set_default_device("meta")
+    try:
+        check("meta")
+        torch.func.vmap(lambda x: [check("meta"), x][1])(torch.ones(2, device="cpu"))
+    finally:
+        torch.set_default_device(None)
+    check("cpu")
 
 
 def test_a_tape_of_tensorflow_is_known_as_by_its_gradients(tf):

@@ -115,10 +115,12 @@ impl<F: SmallFloat> Convert for Encode<F> {
     }
 }
 
-/// An `f32` to a small float, rounded half to even.
-pub(in super::super) struct EncodeF32<F>(F);
+/// An `f32` to a small float, rounded half to even. With `NEAR`, the number was rounded to that `f32` before. Only one that is
+/// now in the middle of two values can have another result than by a single rounding; it is counted as one that loses a
+/// fraction.
+pub(in super::super) struct EncodeF32<F, const NEAR: bool>(F);
 
-impl<F: SmallFloat> Convert for EncodeF32<F> {
+impl<F: SmallFloat, const NEAR: bool> Convert for EncodeF32<F, NEAR> {
     type Src = f32;
     type Dst = F::Bits;
     const HAS_INSTRUCTION: bool = F::HAS_INSTRUCTION;
@@ -133,31 +135,10 @@ impl<F: SmallFloat> Convert for EncodeF32<F> {
         // SAFETY: as the caller promises.
         unsafe { F::encode_by_instruction(dst, src, len) }
     }
-}
-
-/// A number that was rounded to the nearest `f32`, to a small float, rounded half to even. Only a number that is now in the
-/// middle of two can have another result than without the first rounding; it is counted as one that loses a fraction.
-pub(in super::super) struct EncodeNear<F>(F);
-
-impl<F: SmallFloat> Convert for EncodeNear<F> {
-    type Src = f32;
-    type Dst = F::Bits;
-    const HAS_INSTRUCTION: bool = F::HAS_INSTRUCTION;
-
-    #[inline(always)]
-    fn convert(x: f32, params: &Params) -> (F::Bits, bool) {
-        EncodeF32::<F>::convert(x, params)
-    }
-
-    #[inline(always)]
-    unsafe fn by_instruction(dst: *mut F::Bits, src: *const f32, len: usize) {
-        // SAFETY: as the caller promises.
-        unsafe { F::encode_by_instruction(dst, src, len) }
-    }
 
     #[inline(always)]
     fn loses_fraction(x: f32) -> bool {
-        F::is_midpoint(x)
+        NEAR && F::is_midpoint(x)
     }
 }
 

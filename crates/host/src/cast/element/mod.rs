@@ -5,7 +5,7 @@ mod float;
 mod scale;
 
 pub(super) use self::clamp::Clamp;
-pub(super) use self::float::{Complex, Decode, EncodeF32, EncodeNear, NonZero, Odd, Parts};
+pub(super) use self::float::{Complex, Decode, EncodeF32, NonZero, Odd, Parts};
 #[cfg(test)]
 pub(super) use self::float::{Encode, ToOdd};
 pub(super) use self::scale::{Stretch, Unit};

@@ -171,7 +171,7 @@ pub(super) fn encode(dst: DType) -> Option<Kernel> {
 
 /// An `f32`, which may have been rounded to odd, to a 16 or 8-bit float.
 pub(super) fn encode_f32(dst: DType) -> Option<Kernel> {
-    for_small!(dst, F => map::<EncodeF32<F>>)
+    for_small!(dst, F => map::<EncodeF32<F, false>>)
 }
 
 /// An `f32`, which may have been rounded to the nearest one, to a 16 or 8-bit float. The fractions that are counted are
@@ -179,7 +179,7 @@ pub(super) fn encode_f32(dst: DType) -> Option<Kernel> {
 pub(super) fn encode_near(dst: DType) -> Option<Kernel> {
     match dst {
         DType::Float8E8m0fnu => None,
-        _ => for_small!(dst, F => map::<EncodeNear<F>>),
+        _ => for_small!(dst, F => map::<EncodeF32<F, true>>),
     }
 }
 

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import tensorflow as tf
 import torch
+from loaded import loaded
 from measure import Call, Case, Target
 from pairs import FRAMEWORKS, SMALL, equal, finished, pairs, sources
 
@@ -335,6 +336,7 @@ def threads() -> Iterator[Case]:
 GROUPS: dict[str, Callable[[], Iterator[Case]]] = {
     "small": lambda: pairs(SMALL),
     "large": lambda: pairs(np.arange(1 << 24, dtype="float32").reshape(4096, 4096), large=True),
+    "loaded": loaded,
     "declared": decorated,
     "functions": functions,
     "dtype": policies,

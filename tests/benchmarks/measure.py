@@ -63,6 +63,9 @@ class Outcome:
 
 
 def batch(call: Call, number: int) -> float:
+    """The nanoseconds of one call. One in another process has a `batch` of its own."""
+    if hasattr(call, "batch"):
+        return call.batch(number)
     start = time.perf_counter_ns()
     for _ in range(number):
         call()

@@ -4,6 +4,7 @@
 //! every conversion: names are interned once, arguments are passed by vectorcall, and the functions
 //! that an op calls are looked up once.
 
+use std::ops::Deref;
 use std::sync::OnceLock;
 
 use pyo3::ffi;
@@ -11,6 +12,7 @@ use pyo3::prelude::*;
 use pyo3::pyclass::CompareOp;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyList, PyNone, PyString, PyTuple};
+use smallvec::SmallVec;
 
 use crate::framework::spec::Op;
 use crate::interpreter::once::Once;
@@ -279,6 +281,52 @@ pub fn call_method<'py, const N: usize>(
         let result = ffi::PyObject_VectorcallMethod(name.as_ptr(), arguments, positional, names);
         Bound::from_owned_ptr_or_err(receiver.py(), result)
     }
+}
+
+/// [`call`] with any number of arguments.
+pub fn call_all<'py>(
+    callable: &Bound<'py, PyAny>,
+    arguments: &[impl Deref<Target = Bound<'py, PyAny>>],
+    names: Option<&Bound<'py, PyTuple>>,
+) -> Outcome<'py> {
+    let (mut slots, positional, names) = vectorcall(arguments, names);
+    // SAFETY: the thread is attached, since there is a `Bound`. The callable and the arguments are
+    // borrowed for longer than the call. The slots from the second on are the arguments, the last of
+    // which belong to `names`, and the first may be written to.
+    unsafe {
+        let arguments = slots.as_mut_ptr().add(1);
+        let result = ffi::PyObject_Vectorcall(callable.as_ptr(), arguments, positional, names);
+        Bound::from_owned_ptr_or_err(callable.py(), result)
+    }
+}
+
+/// [`call_method`] with any number of arguments, the first of which is the receiver.
+pub fn call_method_all<'py>(
+    name: &Bound<'py, PyString>,
+    arguments: &[impl Deref<Target = Bound<'py, PyAny>>],
+    names: Option<&Bound<'py, PyTuple>>,
+) -> Outcome<'py> {
+    let (mut slots, positional, names) = vectorcall(arguments, names);
+    debug_assert!(!arguments.is_empty());
+    // SAFETY: as in `call_all`; the first of the arguments is the receiver.
+    unsafe {
+        let arguments = slots.as_mut_ptr().add(1);
+        let result = ffi::PyObject_VectorcallMethod(name.as_ptr(), arguments, positional, names);
+        Bound::from_owned_ptr_or_err(name.py(), result)
+    }
+}
+
+/// A spare slot and the arguments, the number of positional ones with its flag, and the names.
+#[inline]
+fn vectorcall<'py>(
+    arguments: &[impl Deref<Target = Bound<'py, PyAny>>],
+    names: Option<&Bound<'py, PyTuple>>,
+) -> (SmallVec<[*mut ffi::PyObject; 9]>, usize, *mut ffi::PyObject) {
+    let spare = std::iter::once(std::ptr::null_mut());
+    let slots = spare.chain(arguments.iter().map(|argument| argument.as_ptr())).collect();
+    let positional = arguments.len() - names.map_or(0, PyTupleMethods::len);
+    let names = names.map_or(std::ptr::null_mut(), Bound::as_ptr);
+    (slots, positional | ffi::PY_VECTORCALL_ARGUMENTS_OFFSET, names)
 }
 
 #[cfg(test)]

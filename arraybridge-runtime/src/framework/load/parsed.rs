@@ -4,7 +4,7 @@ use arraybridge_table::Op as Parsed;
 use arraybridge_table::op::{Arguments, Code, Comparison, Expr, Fault, MODULE, NUMPY, read};
 use pyo3::prelude::*;
 use pyo3::pyclass::CompareOp;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::types::{PyList, PyTuple};
 use smallvec::SmallVec;
 
 use super::leaked;
@@ -81,8 +81,11 @@ enum Node {
 /// The arguments of a call, the last of which have names.
 struct Given {
     values: Vec<Node>,
-    names: Option<(usize, Keywords)>,
+    names: Option<Keywords>,
 }
+
+/// The values of arguments: no call of a table has more than seven and a receiver.
+type Values<'a, 'py> = SmallVec<[Lent<'a, 'py>; 8]>;
 
 impl Node {
     fn new(expr: &Expr, names: &[&str]) -> Node {
@@ -95,7 +98,7 @@ impl Node {
         let all = |codes: &[Code<'_>]| codes.iter().map(of).collect();
         let given = |Arguments { values, names }: &Arguments<'_>| {
             let texts: Vec<_> = names.iter().map(|name| leaked(name)).collect();
-            let names = (!texts.is_empty()).then(|| (texts.len(), Keywords::new(texts.leak())));
+            let names = (!texts.is_empty()).then(|| Keywords::new(texts.leak()));
             Given { values: all(values), names }
         };
         let interned = |text: &str| Interned::new(leaked(text));
@@ -125,11 +128,15 @@ impl Node {
         }
     }
 
-    fn value<'py>(&self, module: &Bound<'py, PyAny>, scope: &[&Bound<'py, PyAny>]) -> Outcome<'py> {
+    fn value<'a, 'py>(
+        &'a self,
+        module: &'a Bound<'py, PyAny>,
+        scope: &[&'a Bound<'py, PyAny>],
+    ) -> Outcome<'py> {
         let py = module.py();
-        let value = |node: &Node| node.value(module, scope);
-        let all =
-            |nodes: &[Node]| -> PyResult<SmallVec<[_; 4]>> { nodes.iter().map(value).collect() };
+        let value = |node: &'a Node| node.value(module, scope);
+        let all = |nodes: &'a [Node]| nodes.iter().map(value).collect::<PyResult<Vec<_>>>();
+        let lend = |node: &'a Node| node.lend(module, scope);
         match self {
             Node::Module => Ok(module.clone()),
             Node::Numpy => op::numpy(py).cloned(),
@@ -140,53 +147,74 @@ impl Node {
             Node::List(values) => Ok(PyList::new(py, all(values)?)?.into_any()),
             Node::Tuple(values) => Ok(PyTuple::new(py, all(values)?)?.into_any()),
             Node::Path(path) => path.get(module),
-            Node::Attribute(object, name) => op::attribute(&value(object)?, name.get(py)),
-            Node::Item(object, key) => op::item(&value(object)?, &value(key)?),
+            Node::Attribute(object, name) => {
+                let object = lend(object)?;
+                op::attribute(&object, name.get(py))
+            }
+            Node::Item(object, key) => {
+                let (object, key) = (lend(object)?, lend(key)?);
+                op::item(&object, &key)
+            }
             Node::Compare(left, comparison, right) => {
-                op::compare(&value(left)?, &value(right)?, *comparison)
+                let (left, right) = (lend(left)?, lend(right)?);
+                op::compare(&left, &right, *comparison)
             }
-            Node::Call(callee, given) => call(&value(callee)?, &all(&given.values)?, given),
+            Node::Call(callee, given) => {
+                let callee = lend(callee)?;
+                let values = given.values.iter().map(lend).collect::<PyResult<Values<'_, '_>>>()?;
+                op::call_all(&callee, &values, given.names(py)?)
+            }
+            Node::Method(receiver, name, given) if given.values.is_empty() => {
+                let receiver = lend(receiver)?;
+                op::call_method(&receiver, name.get(py), [], None)
+            }
             Node::Method(receiver, name, given) => {
-                let (receiver, values) = (value(receiver)?, all(&given.values)?);
-                let (name, names) = (name.get(py), given.names(py)?);
-                match &values[..] {
-                    [] => op::call_method(&receiver, name, [], names),
-                    [a] => op::call_method(&receiver, name, [a], names),
-                    [a, b] => op::call_method(&receiver, name, [a, b], names),
-                    _ => call(&receiver.getattr(name)?, &values, given),
-                }
+                let all = std::iter::once(&**receiver).chain(&given.values);
+                let values = all.map(lend).collect::<PyResult<Values<'_, '_>>>()?;
+                op::call_method_all(name.get(py), &values, given.names(py)?)
             }
+        }
+    }
+
+    /// The value, which is not counted as another reference where something else holds it.
+    #[inline]
+    fn lend<'a, 'py>(
+        &'a self,
+        module: &'a Bound<'py, PyAny>,
+        scope: &[&'a Bound<'py, PyAny>],
+    ) -> PyResult<Lent<'a, 'py>> {
+        let py = module.py();
+        Ok(match self {
+            Node::Module => Lent::Borrowed(module),
+            Node::Name(place) => Lent::Borrowed(scope[*place]),
+            Node::Literal(literal) => Lent::Borrowed(literal.get(py)),
+            Node::Str(text) => Lent::Borrowed(text.get(py).as_any()),
+            _ => Lent::Owned(self.value(module, scope)?),
+        })
+    }
+}
+
+/// A value that something else holds, or not.
+enum Lent<'a, 'py> {
+    Borrowed(&'a Bound<'py, PyAny>),
+    Owned(Bound<'py, PyAny>),
+}
+
+impl<'py> std::ops::Deref for Lent<'_, 'py> {
+    type Target = Bound<'py, PyAny>;
+
+    #[inline]
+    fn deref(&self) -> &Bound<'py, PyAny> {
+        match self {
+            Lent::Borrowed(value) => value,
+            Lent::Owned(value) => value,
         }
     }
 }
 
 impl Given {
     fn names<'py>(&self, py: Python<'py>) -> PyResult<Option<&Bound<'py, PyTuple>>> {
-        self.names.as_ref().map(|(_, names)| names.get(py)).transpose()
-    }
-}
-
-fn call<'py>(
-    callee: &Bound<'py, PyAny>,
-    values: &[Bound<'py, PyAny>],
-    given: &Given,
-) -> Outcome<'py> {
-    let py = callee.py();
-    let names = given.names(py)?;
-    match values {
-        [] => op::call(callee, [], names),
-        [a] => op::call(callee, [a], names),
-        [a, b] => op::call(callee, [a, b], names),
-        [a, b, c] => op::call(callee, [a, b, c], names),
-        _ => {
-            let named = given.names.as_ref().map_or(0, |(count, _)| *count);
-            let (positional, last) = values.split_at(values.len() - named);
-            let keywords = PyDict::new(py);
-            for (name, value) in names.into_iter().flatten().zip(last) {
-                keywords.set_item(name, value)?;
-            }
-            callee.call(PyTuple::new(py, positional)?, Some(&keywords))
-        }
+        self.names.as_ref().map(|names| names.get(py)).transpose()
     }
 }
 

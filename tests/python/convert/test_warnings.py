@@ -102,9 +102,10 @@ def test_a_warning_that_is_ignored_is_not_asked_about_again(torch, jax):
     array = jax.numpy.ones(3)
     with warnings.catch_warnings():
         warnings.filters.insert(0, ("ignore", Pattern(), Warning, None, 0))
-        for _ in range(9):
+        for _ in range(100):
             ab.convert(array, "torch")
-    assert 0 < Pattern.asked <= 2
+    # CPython 3.11 moves the code of a loop once, and the line is another one to us then.
+    assert 0 < Pattern.asked <= 4
 
 
 def test_another_line_and_another_pair_warn_again(torch, jax):

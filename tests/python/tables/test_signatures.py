@@ -160,8 +160,9 @@ def test_a_call_without_a_signature_is_made_on_the_host(framework):
         pytest.skip("CuPy's calls without a signature need a device")
     scope, called = stubs(framework), 0
     for name, key, alternatives in ALL:
-        # Other classes than the arrays' have their own operations.
-        if name != framework or key.startswith("values"):
+        # Other classes than the arrays' have their own operations. JAX before 0.12 puts together
+        # nothing but what is divided.
+        if name != framework or key.startswith("values") or key == "array.whole":
             continue
         there = [text for text in alternatives if exists(text, scope)]
         assert there, key

@@ -12,9 +12,11 @@ use arraybridge_runtime::interpreter::interrupt::is_interrupt;
 ///
 /// An interrupt. A frame that cannot be cleared is not a reason to fail.
 pub fn clear_frames(py: Python<'_>, error: &PyErr) -> PyResult<()> {
+    // Before CPython 3.12 the value alone has no traceback.
+    let error = error.clone_ref(py).into_value(py);
     let cleared = Part::Ladder
         .get(py)
-        .and_then(|module| module.call_method1(intern!(py, "clear_frames"), (error.value(py),)));
+        .and_then(|module| module.call_method1(intern!(py, "clear_frames"), (error,)));
     py.check_signals()?;
     match cleared {
         Err(error) if is_interrupt(py, &error) => Err(error),

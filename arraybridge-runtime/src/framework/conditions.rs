@@ -105,6 +105,16 @@ impl<'py> Loaded<'py> {
         self.framework.transforming.is_some_and(|op| self.asked(&op, [], true))
     }
 
+    /// Returns whether the installed version forgets the strides of arrays that it copies or moves.
+    #[inline]
+    pub fn forgets_strides(self) -> bool {
+        let Some(op) = self.framework.import.as_ref().and_then(|import| import.forgets_strides)
+        else {
+            return false;
+        };
+        *self.forgets_strides.get_or_init(|| self.asked(&op, [], true))
+    }
+
     /// Returns whether operations on ordinary arrays become part of a program in this thread.
     pub fn is_tracing(self) -> bool {
         self.framework.tracing.is_some_and(|op| self.asked(&op, [], false))

@@ -39,6 +39,7 @@ pub struct LoadedFramework {
     pub(super) host: PyOnceLock<Py<PyAny>>,
     pub(super) hosts: OnceLock<usize>,
     unversioned: OnceLock<()>,
+    pub(super) forgets_strides: OnceLock<bool>,
     lacking: PyOnceLock<Lacking>,
     /// The parts of its table that were tried out.
     pub tried: Tried,
@@ -235,6 +236,7 @@ impl LoadedFramework {
             host: PyOnceLock::new(),
             hosts: OnceLock::new(),
             unversioned: OnceLock::new(),
+            forgets_strides: OnceLock::new(),
             lacking: PyOnceLock::new(),
             tried: Tried::default(),
             failed_slicings: AtomicUsize::new(0),

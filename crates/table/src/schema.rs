@@ -438,6 +438,9 @@ table! {
         devices: Devices => Computed("`[\"cpu\", \"cuda\"]`; `[\"cpu\"]` for host memory");
         /// The strides that it takes.
         strides: Word(&STRIDES) => Is("any");
+        /// True if arrays of another order than row-major are computed with in a wrong order once the framework has
+        /// copied or moved them. Then it gets row-major memory alone, whatever `strides` says.
+        forgets_strides: Op(""), needs ["strides"];
         /// The alignment in bytes that host memory needs to be shared.
         align: Bytes => Is("1");
         /// The same of an accelerator's memory.

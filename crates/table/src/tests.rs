@@ -397,7 +397,7 @@ mistakes! {
         "t.toml:7:14: unknown value `nothing`; known values: stream, host, device",
     ];
     an_import_that_says_what_orders_it: GPU, "(data)\" }" => "(data)\", ordered_by = \"host\" }", [
-        "t.toml:5:45: unknown key `ordered_by` in [g.import]; known keys: op, fast, devices, strides, align, device_align, read_only, writable_only, shares, no_dlpack",
+        "t.toml:5:45: unknown key `ordered_by` in [g.import]; known keys: op, fast, devices, strides, forgets_strides, align, device_align, read_only, writable_only, shares, no_dlpack",
     ];
     a_move_without_data: GPU, r#"scope = "device""# => r#"scope = "module.device(dev)""#, [
         "t.toml:9:24: unknown name `dev`; known names: module, numpy, device",

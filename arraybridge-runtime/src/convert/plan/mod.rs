@@ -68,6 +68,8 @@ pub struct Target {
     pub elsewhere: bool,
     /// True if the result is to be bound to no device, as only contiguous memory can be.
     pub free: bool,
+    /// True if its own copies are computed with in a wrong order, but for row-major ones.
+    pub forgets_strides: bool,
 }
 
 impl Target {
@@ -84,7 +86,13 @@ impl Target {
             casts: false,
             elsewhere: false,
             free: false,
+            forgets_strides: false,
         }
+    }
+
+    /// The strides that its import takes.
+    fn strides(&self, import: &Import) -> Strides {
+        if self.free || self.forgets_strides { Strides::Contiguous } else { import.strides }
     }
 }
 
@@ -228,8 +236,7 @@ impl Case<'_> {
         if facts.swapped {
             return Some(Why::ByteOrder);
         }
-        let strides = if target.free { Strides::Contiguous } else { import.strides };
-        if facts.layout > strides || !facts.whole_strides {
+        if facts.layout > target.strides(import) || !facts.whole_strides {
             return Some(Why::Strides);
         }
         let is_aligned = facts.alignment.is_multiple_of(import.align);
@@ -268,7 +275,7 @@ impl Case<'_> {
             None => Some(Why::Memory),
             Some(_) if target.not_imported.contains(dtype) => Some(Why::Dtype),
             Some(_) if source.not_exported.contains(dtype) => Some(Why::Dtype),
-            Some(import) if facts.layout > import.strides => Some(Why::Strides),
+            Some(import) if facts.layout > target.strides(import) => Some(Why::Strides),
             Some(import) => (!is_aligned_for(import, facts)).then_some(Why::Alignment),
         }
     }
@@ -313,8 +320,9 @@ impl Case<'_> {
         const COPIED_BY_SOURCE: Steps = &[Step::CopyContiguous, Step::Adopt];
         const COPIED_AND_MOVED: Steps = &[Step::CopyContiguous, Step::Adopt, Step::Move];
         let here = target.device == Device::Accelerator(from);
-        let fits =
-            |import: &Import| facts.layout <= import.strides && is_aligned_for(import, facts);
+        let fits = |import: &Import| {
+            facts.layout <= target.strides(import) && is_aligned_for(import, facts)
+        };
         let source_copies = source.copy.is_some() && !facts.is_foreign();
         let framework = target.framework;
         let on_host = target.device == Device::Host;
@@ -484,26 +492,25 @@ fn steps_within(
         true => fallbacks![Cast: REOPENED],
         false => fallbacks![Cast: CAST_THROUGH_HOST],
     };
+    // What it copies or moves itself would be in another order for its programs.
+    let (moves, copies) = match target.forgets_strides {
+        true => (false, false),
+        false => (framework.device.r#move.is_some(), framework.copy.is_some()),
+    };
     match (why, wish.cast) {
         (None, _) => (&[Step::Keep], &[]),
         // The framework's cast lacks some dtypes, or memory. There the kernels cast, and a gradient ends.
         (_, Some(_)) if casts && from == target.device => (&[Step::Cast], by_kernels),
-        (_, Some(_)) if casts && framework.device.r#move.is_some() => {
-            (&[Step::Cast, Step::Move], by_kernels)
-        }
+        (_, Some(_)) if casts && moves => (&[Step::Cast, Step::Move], by_kernels),
         (_, Some(dtype)) if on_host => (gathering(target, dtype), &[]),
         (_, Some(_)) => (CAST_THROUGH_HOST, &[]),
-        (Some(Why::Device), _) if framework.device.r#move.is_some() => (&[Step::Move], &[]),
+        (Some(Why::Device), _) if moves => (&[Step::Move], &[]),
         (Some(Why::Device), _) if on_host => (COPIED_HERE, &[]),
         (Some(Why::Device), _) => (THROUGH_HOST, &[]),
         // The framework's copy lacks some dtypes; on the host there is another way.
-        (Some(_), _) if framework.copy.is_some() && on_host => {
-            (&[Step::Copy], fallbacks![Requested: REOPENED])
-        }
+        (Some(_), _) if copies && on_host => (&[Step::Copy], fallbacks![Requested: REOPENED]),
         // The copy may land elsewhere: TensorFlow has no kernel on a GPU for some dtypes.
-        (Some(_), _) if framework.copy.is_some() => {
-            (&[Step::Copy], fallbacks![Requested: THROUGH_HOST])
-        }
+        (Some(_), _) if copies => (&[Step::Copy], fallbacks![Requested: THROUGH_HOST]),
         (Some(_), _) if on_host => (COPIED_HERE, &[]),
         (Some(_), _) => (THROUGH_HOST, &[]),
     }

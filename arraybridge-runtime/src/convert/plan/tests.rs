@@ -342,6 +342,24 @@ fn an_array_of_the_target_s_own_framework_is_kept_unless_something_is_asked_for(
 }
 
 #[test]
+fn a_framework_that_forgets_strides_gets_row_major_memory_alone() {
+    let target = |device| Target { device, forgets_strides: true, accelerators: 2, ..target(Jax) };
+    let transposed = Facts { layout: Strides::Permuted, alignment: 64, ..facts() };
+    let plan = between(Torch.framework(), &target(Device::Host), &transposed, &wish(None)).unwrap();
+    assert_eq!(plan.route, Route::Copy(Why::Strides));
+    let there = Facts { device: Device::Accelerator(0), ..transposed };
+    let plan = between(Torch.framework(), &target(there.device), &there, &wish(None)).unwrap();
+    assert_eq!(plan.route, Route::Copy(Why::Strides));
+    let of_its_own = [Step::Copy, Step::Move];
+    for from in [Device::Host, Device::Accelerator(0), Device::Accelerator(1)] {
+        for to in [Device::Host, Device::Accelerator(0), Device::Accelerator(1)] {
+            let plan = within(&target(to), from, &wish(Some(true))).unwrap();
+            assert!(!plan.steps.iter().any(|step| of_its_own.contains(step)), "{plan:?}");
+        }
+    }
+}
+
+#[test]
 fn a_cast_that_may_be_recorded_is_the_framework_s_own() {
     let on = |device, recorded| {
         let target = Target { device, ..target(Torch) };

@@ -89,7 +89,9 @@ pub(in crate::convert) fn target_at(
         Device::Accelerator(_) => Importer::of(framework),
     };
     let not_imported = not_imported(target, dtype);
-    Ok(Target { dtypes, not_imported, accelerators, ..Target::new(framework, device, importer) })
+    let forgets_strides = target.forgets_strides();
+    let new = Target::new(framework, device, importer);
+    Ok(Target { dtypes, not_imported, accelerators, forgets_strides, ..new })
 }
 
 /// Returns whether the target has the dtype of an array on an accelerator, and casts it there exactly.

@@ -488,7 +488,11 @@ def strided(dtype: str, kind: str, most: int = 64) -> numpy.ndarray | None:
 
 
 def check_strides(table: Table, kind: str) -> str | None:
-    claimed = STRIDES.index(kind) <= STRIDES.index(table.get("import.strides", "any"))
+    widest = table.get("import.strides", "any")
+    if table.get("import.forgets_strides"):
+        # Which version it is, the table tells.
+        widest = "contiguous"
+    claimed = STRIDES.index(kind) <= STRIDES.index(widest)
     dtype = next((d for d in ("float32", "uint8") if table.uses_dlpack(d, "import")), "float32")
     native = strided(dtype, kind, table.most_ndim)
     native = native if native is None else table.fitted(native)

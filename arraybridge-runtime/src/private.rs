@@ -39,6 +39,8 @@ pub use crate::framework::load;
 pub use crate::framework::op;
 pub use crate::framework::spec::*;
 pub use crate::interpreter::error::{Error, Result};
+#[cfg(feature = "cuda")]
+pub use crate::rust_function::device_memory::native::stream;
 pub use crate::rust_function::{
     Argument, Attached, Attempt, Binding, Detach, Detachable, FunctionEntry, GiveTuple, GiveValue,
     Method, NamedTuple, Native, Opaque, Parameter, Returns, RustCall, Scalar, Setting, Trampoline,

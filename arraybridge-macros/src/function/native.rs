@@ -7,7 +7,7 @@ use syn::{Ident, Path, ReturnType};
 
 use super::rule::{Origin, ResultShape, Rule, in_result, names, text};
 use super::trampoline::read_value;
-use super::types::{inner_of_option, place, unraw};
+use super::types::{inner_of_option, place, unraw, works_in_cuda};
 use super::{Argument, Constraints, Declared, Kind};
 
 /// The items, and the entry of the registry.
@@ -43,12 +43,17 @@ fn arrays(arguments: &[Argument]) -> impl Iterator<Item = &Argument> {
     arguments.iter().filter(|argument| argument.kind == Kind::Array)
 }
 
+/// The arguments that a program passes, with their places among them.
+fn passed(arguments: &[Argument]) -> impl Iterator<Item = (usize, &Argument)> {
+    arguments.iter().filter(|argument| !argument.kind.is_injected()).enumerate()
+}
+
 /// The shapes of the results, from those of the arrays and from the numbers.
 fn shapes(declared: &Declared, rule: &Rule) -> TokenStream {
     let Declared { runtime, arguments, .. } = declared;
     let native = quote!(#runtime::__private::native);
     let (mut parameters, mut lets) = (vec![], vec![]);
-    for (at, argument) in arguments.iter().enumerate() {
+    for (at, argument) in passed(arguments) {
         let (holder, Argument { ident, ty, .. }) = (holder(at), argument);
         if argument.kind != Kind::Array {
             parameters.push(quote!(#holder: #ty));
@@ -70,8 +75,8 @@ fn shapes(declared: &Declared, rule: &Rule) -> TokenStream {
     }
     let shapes = rule.shapes.iter().map(|shape| match shape {
         ResultShape::Like(name) => {
-            let at = arguments.iter().position(|argument| argument.ident == *name);
-            let holder = holder(at.unwrap_or_default());
+            let at = passed(arguments).find(|(_, argument)| argument.ident == *name);
+            let holder = holder(at.map_or(0, |(at, _)| at));
             quote!(#holder.to_vec())
         }
         ResultShape::Axes(axes) => {
@@ -123,16 +128,22 @@ fn operator(declared: &Declared, rule: &Rule) -> TokenStream {
         let (name, ty) = (unraw(&argument.ident), &argument.ty);
         quote!((#name, <#ty as #native::View<'_>>::DTYPE))
     });
-    let numbers = arguments.iter().filter(|argument| argument.kind != Kind::Array);
+    let numbers = arguments.iter().filter(|argument| argument.kind == Kind::Value);
     let numbers = numbers.map(|argument| {
         let (name, inner) = (unraw(&argument.ident), inner_of_option(&argument.ty));
         let (ty, is_optional) = (inner.unwrap_or(&argument.ty), inner.is_some());
         quote!((#name, <#ty as #native::Number>::DTYPE, #is_optional))
     });
     let mut array = 0_usize..;
-    let (mut reads, mut known) = (vec![], vec![]);
+    let (mut reads, mut known, mut given) = (vec![], vec![], vec![]);
     for (at, argument) in arguments.iter().enumerate() {
         let (holder, ty, name) = (holder(at), &argument.ty, unraw(&argument.ident));
+        if argument.kind == Kind::Stream {
+            reads.push(quote!(let #holder = #runtime::__private::stream(__frame)?;));
+            given.push(quote!(&#holder));
+            continue;
+        }
+        given.push(quote!(#holder));
         if argument.kind == Kind::Array {
             let number = array.next().unwrap_or_default();
             known.push(quote!(#holder.shape()));
@@ -148,7 +159,6 @@ fn operator(declared: &Declared, rule: &Rule) -> TokenStream {
         known.push(quote!(#holder));
         reads.push(quote_spanned!(place(ty)=> let #holder = __frame.#read::<#ty>(#name)?;));
     }
-    let passed = (0..arguments.len()).map(holder);
     let is_result = matches!(result, ReturnType::Type(_, ty) if in_result(ty).1);
     let give = match is_result {
         true => quote! {
@@ -162,6 +172,7 @@ fn operator(declared: &Declared, rule: &Rule) -> TokenStream {
         false => quote!(#native::Results::give(__result, __frame)),
     };
     let types = returned(result);
+    let cuda = arguments.iter().any(works_in_cuda);
     let written = rule.written(arguments);
     let results = match written.is_empty() {
         true => quote!(<#types as #native::Results>::DTYPES),
@@ -182,6 +193,7 @@ fn operator(declared: &Declared, rule: &Rule) -> TokenStream {
             const NUMBERS: &'static [(&'static str, #native::DType, bool)] = &[#(#numbers),*];
             const RESULTS: &'static [#native::DType] = #results;
             const WRITTEN: &'static [usize] = &[#(#written),*];
+            const CUDA: bool = #cuda;
             const ORIGINS: &'static [#native::Origin] = &[#(#origins),*];
 
             fn call(
@@ -189,7 +201,7 @@ fn operator(declared: &Declared, rule: &Rule) -> TokenStream {
             ) -> ::core::result::Result<(), #native::Error> {
                 #(#reads)*
                 let __promised = __shapes(#(#known),*)?;
-                let __result = #ident(#(#passed),*);
+                let __result = #ident(#(#given),*);
                 __frame.promise(__promised);
                 #give
             }
@@ -207,7 +219,7 @@ fn describe(declared: &Declared, rule: &Rule) -> TokenStream {
         count => (count > 1).to_token_stream(),
     };
     let (mut reads, mut operands, mut attributes, mut known) = (vec![], vec![], vec![], vec![]);
-    for (at, argument) in arguments.iter().enumerate() {
+    for (at, argument) in passed(arguments) {
         let (holder, Argument { ident, ty, .. }) = (holder(at), argument);
         if argument.kind == Kind::Array {
             known.push(quote!(&#holder));

@@ -9,7 +9,10 @@ use syn::{Expr, ExprPath, Ident, Pat, PatIdent, Result, ReturnType, Type};
 
 use super::mistakes::Mistakes;
 use super::options::Options;
-use super::types::{HOST_VIEWS, generics, inner_of_option, is_array, is_written, last, rank};
+use super::types::{
+    DEVICE_VIEWS, HOST_VIEWS, generics, inner_of_option, is_array, is_written, last, rank,
+    works_in_cuda,
+};
 use super::{Argument, Kind};
 
 /// The shapes of the results, each with the place where it is written.
@@ -168,17 +171,31 @@ impl Rule {
             );
             mistakes.add(option, message);
         }
+        let is_on_device = arguments.iter().any(works_in_cuda);
+        let views = if is_on_device { &DEVICE_VIEWS } else { &HOST_VIEWS };
         for Argument { kind, ty, .. } in arguments {
             let is_taken = match kind {
-                Kind::Array => is_array(ty, &HOST_VIEWS) && inner_of_option(ty).is_none(),
+                Kind::Array => is_array(ty, views) && inner_of_option(ty).is_none(),
                 Kind::Value => is_number(ty),
+                Kind::Stream => true,
                 _ => false,
             };
             if !is_taken {
-                let message = "a compiled program passes arrays and numbers only; take an `ArrayView`, an \
-                               `ArrayViewMut`, a bool, an integer or a float, or remove `result`";
+                let views = match is_on_device {
+                    true => "a `DeviceView`, a `DeviceViewMut`",
+                    false => "an `ArrayView`, an `ArrayViewMut`",
+                };
+                let message = format!(
+                    "a compiled program passes arrays and numbers only; take {views}, a bool, an integer or a float, or \
+                     remove `result`"
+                );
                 mistakes.add(ty, message);
             }
+        }
+        if is_on_device && !arguments.iter().any(|argument| argument.kind == Kind::Array) {
+            let message = "a compiled program finds the CUDA device by the arrays; take a `DeviceView`, or remove \
+                           `result`";
+            mistakes.add(&self.expr, message);
         }
         self.check_names(arguments, mistakes);
         match arguments.iter().any(|argument| is_written(&argument.ty)) {
@@ -217,6 +234,10 @@ impl Rule {
     }
 
     fn check_results(&self, arguments: &[Argument], result: &ReturnType, mistakes: &mut Mistakes) {
+        let wanted = match arguments.iter().any(works_in_cuda) {
+            true => "DeviceArray",
+            false => "Array",
+        };
         let types = returned(result);
         let (shapes, arrays) = (self.shapes.len(), types.len());
         if shapes != arrays {
@@ -226,9 +247,11 @@ impl Rule {
             return mistakes.add(&self.expr, message);
         }
         for (shape, ty) in self.shapes.iter().zip(types) {
-            if !is_array(ty, &["Array"]) || inner_of_option(ty).is_some() {
-                let message =
-                    "a compiled program takes arrays only; return an `Array`, or a tuple of those";
+            if !is_array(ty, &[wanted]) || inner_of_option(ty).is_some() {
+                let article = if wanted == "Array" { "an" } else { "a" };
+                let message = format!(
+                    "a compiled program takes arrays only; return {article} `{wanted}`, or a tuple of those"
+                );
                 mistakes.add(ty, message);
                 continue;
             }

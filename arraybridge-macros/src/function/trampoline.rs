@@ -12,7 +12,7 @@ use syn::{Ident, Path, ReturnType, Type};
 use super::elements::Elements;
 use super::give::{self, Give};
 use super::options::Detach;
-use super::types::{inner_of_option, is_container, place};
+use super::types::{inner_of_option, is_container, place, works_in_cuda};
 use super::{Argument, Constraints, Declared, Default, Kind, constraints};
 
 /// The trampoline, a function `__call`.
@@ -88,9 +88,14 @@ fn function(declared: &Declared, name: &Ident, alias: &TokenStream) -> TokenStre
 fn written(declared: &Declared) -> Option<TokenStream> {
     let rule = declared.rule.as_ref()?;
     let written = rule.written(&declared.arguments);
-    let mut given = written.iter().map(|index| {
-        let holder = format_ident!("__argument_{index}");
-        quote!(__call.give_written(#index, &mut #holder))
+    let mut given = written.iter().map(|position| {
+        let holder = format_ident!("__argument_{position}");
+        let (before, from) = declared.arguments.split_at(*position);
+        let index = before.iter().filter(|argument| !argument.kind.is_injected()).count();
+        match from.iter().take(1).any(works_in_cuda) {
+            true => quote!(__call.give_itself(#index)),
+            false => quote!(__call.give_written(#index, &mut #holder)),
+        }
     });
     match written.len() > 1 {
         true => Some(quote!(__call.give_value((#(#given?,)*)))),

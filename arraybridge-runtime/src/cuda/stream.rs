@@ -34,6 +34,11 @@ impl Stream {
         unsafe { owned_stream(index, handle, owner) }.map(Stream)
     }
 
+    /// The stream of a compiled program, which lives as long as the process.
+    pub(crate) fn of_program(stream: SharedStream) -> Stream {
+        Stream(stream)
+    }
+
     /// The handle as a number, as other libraries take it; 1 for the legacy default stream.
     pub fn handle(&self) -> usize {
         self.0.cu_stream() as usize

@@ -87,6 +87,12 @@ impl Function {
         self.declaration.entry.native.is_some()
     }
 
+    /// The kind of device whose memory the function works in: "cpu" or "cuda".
+    #[getter]
+    fn _device(&self) -> &'static str {
+        native::device(self.declaration.entry)
+    }
+
     /// What a program has to pass for a call, and what it gets; None without a rule for the shapes of the results, and
     /// if a plain value is an array of the program.
     #[pyo3(signature = (*args, **kwargs))]
@@ -126,15 +132,21 @@ impl Function {
     }
 
     /// Registers the function as an operator of PyTorch, or of TensorFlow, which has no namespaces. The library of the
-    /// framework is in this file.
+    /// framework is in this file, and the part of it that knows CUDA in another one.
     #[pyo3(signature = (library, name, namespace = None))]
-    fn _register(&self, library: CString, name: &str, namespace: Option<&str>) -> PyResult<()> {
+    fn _register(
+        &self,
+        library: (CString, CString),
+        name: &str,
+        namespace: Option<&str>,
+    ) -> PyResult<()> {
+        let (library, cuda) = (&library.0, &library.1);
         let native = self.declaration.entry.native.as_ref();
         let Entry { torch, tensorflow, .. } =
             native.ok_or_else(|| PyTypeError::new_err("it has no rule for its results"))?.entry;
         let registered = match namespace {
-            Some(namespace) => torch.register(&library, namespace, name),
-            None => tensorflow.register(&library, name),
+            Some(namespace) => torch.register((library, cuda), namespace, name),
+            None => tensorflow.register(library, name),
         };
         registered.map_err(|error| PyRuntimeError::new_err(error.text))
     }

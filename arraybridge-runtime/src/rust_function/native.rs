@@ -47,8 +47,10 @@ impl Native {
 /// The name of an argument, and that of its dtype.
 type Named = (&'static str, &'static str);
 /// What an operator of PyTorch takes: its arrays and its numbers; where the lengths of each result come from, and the
-/// array that it is, where those are written to; and whether other dtypes are cast, and whether gradients end there.
-pub(super) type Operator = (Vec<Named>, Vec<Named>, Vec<Lengths>, Vec<usize>, bool, bool);
+/// array that it is, where those are written to; and whether other dtypes are cast, and whether gradients end there;
+/// and the kind of device that has the arrays.
+pub(super) type Operator = (Vec<Named>, Vec<Named>, Vec<Lengths>, Vec<usize>, bool, bool, Device);
+type Device = &'static str;
 /// The number of an array with the same shape, or the origin of each axis.
 type Lengths = (Option<usize>, Vec<(bool, Vec<(usize, isize)>)>);
 
@@ -66,8 +68,15 @@ impl Native {
         });
         let FunctionEntry { cast, stop_gradient, .. } = *entry;
         let written = torch.written().to_vec();
-        (arguments.collect(), numbers.collect(), origins.collect(), written, cast, stop_gradient)
+        let (arguments, numbers, origins) =
+            (arguments.collect(), numbers.collect(), origins.collect());
+        (arguments, numbers, origins, written, cast, stop_gradient, device(entry))
     }
+}
+
+/// The kind of device whose memory a function works in.
+pub(super) fn device(entry: &FunctionEntry) -> Device {
+    if entry.cuda { "cuda" } else { "cpu" }
 }
 
 impl<'py> RustCall<'_, 'py> {

@@ -156,6 +156,11 @@ impl<'a, 'py> RustCall<'a, 'py> {
         }
     }
 
+    /// Gives an array in device memory that the function has written to, which is never a copy.
+    pub fn give_itself(&self, index: usize) -> Result<Bound<'py, PyAny>> {
+        Ok(required(self, index)?.to_owned())
+    }
+
     /// Gives an object; an array of another framework than the target's is converted.
     pub fn give_object<T: IntoPyObject<'py>>(&self, object: T) -> Result<Bound<'py, PyAny>> {
         let object = self.give_value(object)?;

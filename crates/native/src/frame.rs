@@ -6,8 +6,11 @@ use std::fmt;
 use std::mem::MaybeUninit;
 
 use arraybridge_host::dtype::DType;
+use arraybridge_tensor::cuda::driver;
 use arraybridge_tensor::memory::element::Element;
-use arraybridge_tensor::tensor::elements::{expect_bools, raw_mut};
+use arraybridge_tensor::memory::view::View;
+use arraybridge_tensor::tensor::elements::{expect_bools, expect_distinct, raw_mut};
+use dlpark::ffi::{DLDevice, DLDeviceType};
 use ndarray::{Array, ArrayView, ArrayViewMut, Dimension};
 
 use crate::error::Error;
@@ -34,8 +37,18 @@ pub(crate) unsafe trait Call: fmt::Debug {
     /// The number of results.
     fn results(&self) -> usize;
 
+    /// The stream on which a function that works in CUDA memory is called. It lives as long as the process.
+    fn stream(&self) -> Result<CudaStream, Error> {
+        Err(Error::internal("the program is not on a CUDA device"))
+    }
+
     /// Has a result begin with the values of an argument, and not with none. What follows is for arrays without strides.
-    fn begin(&mut self, number: usize, index: usize) -> Result<(), Error> {
+    fn begin(
+        &mut self,
+        number: usize,
+        index: usize,
+        stream: Option<CudaStream>,
+    ) -> Result<(), Error> {
         let argument = self.argument(index)?;
         let (from, dtype, len) = (argument.bytes()?, argument.dtype()?, argument.nbytes()?);
         let shape: Vec<_> = argument.dims().iter().map(|length| *length as usize).collect();
@@ -44,15 +57,45 @@ pub(crate) unsafe trait Call: fmt::Debug {
             return Err(Error::internal("the program has another array for its result"));
         }
         let to = result.bytes()?;
-        if from != to {
+        if from == to {
+            return Ok(());
+        }
+        let Some(stream) = stream else {
             // SAFETY: both have so many bytes, and nobody else uses those of a result.
             unsafe { to.copy_from(from, len) };
-        }
-        Ok(())
+            return Ok(());
+        };
+        // SAFETY: as above, and the stream lives as long as the process.
+        unsafe { stream.copy(from, to, len) }
     }
 
     /// The memory of such a result.
     fn begun(&self, number: usize, index: usize) -> Result<Memory<'_>, Error>;
+}
+
+/// The CUDA stream of a call.
+#[derive(Clone, Copy, Debug)]
+pub struct CudaStream {
+    /// The index of its device.
+    pub device: usize,
+    /// The handle as a number.
+    pub handle: usize,
+}
+
+impl CudaStream {
+    /// Copies memory of the device, after the work that the stream has now.
+    ///
+    /// # Errors
+    ///
+    /// The driver failed.
+    ///
+    /// # Safety
+    ///
+    /// The stream is alive. Both have as many bytes, and stay until the stream has copied them.
+    pub unsafe fn copy(self, from: *const u8, to: *mut u8, len: usize) -> Result<(), Error> {
+        // SAFETY: the caller promises that.
+        unsafe { driver::copy(self.device, self.handle, from, to, len) }.map_err(Error::internal)
+    }
 }
 
 /// A number as a program has it.
@@ -74,6 +117,8 @@ pub struct Frame<'a> {
     names: &'static [(&'static str, DType)],
     /// The array that each result is, where the function writes to those.
     written: &'static [usize],
+    /// That of a function which works in CUDA memory.
+    stream: Option<CudaStream>,
     /// Those of which there is a view.
     taken: RefCell<Vec<usize>>,
     /// The shapes of the results by the function's rule, where it says them.
@@ -89,9 +134,47 @@ impl<'a> Frame<'a> {
         call: &'a mut dyn Call,
         names: &'static [(&'static str, DType)],
         written: &'static [usize],
+        stream: Option<CudaStream>,
     ) -> Self {
         let (taken, promised) = Default::default();
-        Frame { call, names, written, taken, promised, given: written.len() }
+        Frame { call, names, written, stream, taken, promised, given: written.len() }
+    }
+
+    /// The stream of a function that works in CUDA memory.
+    ///
+    /// # Errors
+    ///
+    /// It is not called on a CUDA device.
+    pub fn stream(&self) -> Result<CudaStream, Error> {
+        self.stream.ok_or_else(|| Error::internal("the function is not called on a CUDA device"))
+    }
+
+    /// The description of an argument in CUDA memory, which the function writes to or not.
+    ///
+    /// # Errors
+    ///
+    /// It has another element type, or elements that are written to share memory with each other.
+    pub fn described<T: Element>(&self, index: usize, writes: bool) -> Result<View, Error> {
+        let describe = || {
+            let memory = match self.written.iter().position(|at| *at == index) {
+                Some(number) if writes => self.call.begun(number, index)?,
+                None if !writes => self.call.argument(index)?,
+                _ => return Err(Error::internal("what is written to is declared otherwise")),
+            };
+            memory.pointer::<T>()?;
+            let mut view = memory.view()?;
+            if writes {
+                expect_distinct(&view).map_err(Error::invalid)?;
+            }
+            let device = DLDevice {
+                device_type: DLDeviceType::CUDA,
+                device_id: self.stream()?.device as i32,
+            };
+            // SAFETY: the elements are where they were, and it says of which device they are.
+            unsafe { view.set_elements(view.data(), view.dtype(), device) };
+            Ok(view)
+        };
+        describe().map_err(|error| self.about(index, error))
     }
 
     /// An argument as an array.
@@ -215,12 +298,30 @@ impl<'a> Frame<'a> {
     ///
     /// The frame has no further result, or this one has another shape or element type.
     pub fn give<T: Element, D: Dimension>(&mut self, array: &Array<T, D>) -> Result<(), Error> {
+        self.give_elements::<T>(array.shape(), |pointer| {
+            // SAFETY: `Call` promises memory for these elements, row by row, that nobody else uses. No view
+            // of an argument is left, since this borrows the frame. No element is read.
+            let to = unsafe { ArrayViewMut::from_shape_ptr(array.raw_dim(), pointer) };
+            array.assign_to(to);
+            Ok(())
+        })
+    }
+
+    /// Has a function write the elements of the next result, row by row, which have no values before.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Frame::give`], and that of the function.
+    pub fn give_elements<T: Element>(
+        &mut self,
+        shape: &[usize],
+        write: impl FnOnce(*mut MaybeUninit<T>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let number = self.given;
-        let mut give = || {
+        let give = || {
             if number >= self.call.results() {
                 return Err(Error::internal("the program has none"));
             }
-            let shape = array.shape();
             let another = |wanted: &dyn fmt::Debug| {
                 Err(Error::internal(format_args!(
                     "the function returned the shape {shape:?}, but its rule says {wanted:?}; make them agree"
@@ -233,12 +334,7 @@ impl<'a> Frame<'a> {
             if !memory.has_shape(shape) {
                 return another(&memory.dims());
             }
-            let pointer = memory.pointer::<T>()?.cast::<MaybeUninit<T>>();
-            // SAFETY: `Call` promises memory for these elements, row by row, that nobody else uses. No view
-            // of an argument is left, since this borrows the frame. No element is read.
-            let to = unsafe { ArrayViewMut::from_shape_ptr(array.raw_dim(), pointer) };
-            array.assign_to(to);
-            Ok(())
+            write(memory.pointer::<T>()?.cast())
         };
         give().map_err(|error| error.at(format_args!("result {number}")))?;
         self.given += 1;

@@ -25,4 +25,4 @@ pub use error::Error;
 pub use frame::Frame;
 pub use number::{Number, Origin, length};
 pub use operator::Operator;
-pub use values::{Results, View};
+pub use values::{Results, Returned, View};

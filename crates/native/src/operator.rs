@@ -4,9 +4,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use arraybridge_host::dtype::DType;
 use arraybridge_tensor::claims::{Claim, User, Wanted};
+use arraybridge_tensor::cuda::driver;
 
 use crate::error::Error;
-use crate::frame::{Call, Frame};
+use crate::frame::{Call, CudaStream, Frame};
 use crate::number::Origin;
 
 /// A function that compiled programs can call. It is a type, since an XLA call frame has no place for a pointer to
@@ -22,6 +23,8 @@ pub trait Operator {
     const RESULTS: &'static [DType];
     /// The array that each result is, if the function writes to those and returns nothing.
     const WRITTEN: &'static [usize];
+    /// Whether it works in CUDA memory, on the stream of the call, and not in that of the host.
+    const CUDA: bool;
     /// Where the lengths of each result come from.
     const ORIGINS: &'static [Origin];
 
@@ -39,8 +42,11 @@ pub(crate) fn run<O: Operator, C: Call>(
 ) -> Result<C, Error> {
     let run = || {
         let mut call = call()?;
-        let _claim = begin::<O>(&mut call)?;
-        let mut frame = Frame::new(&mut call, O::ARGUMENTS, O::WRITTEN);
+        let stream = if O::CUDA { Some(call.stream()?) } else { None };
+        let on_device = |stream: CudaStream| driver::set_current(stream.device);
+        let _previous = stream.map(on_device).transpose().map_err(Error::internal)?;
+        let _claim = begin::<O>(&mut call, stream)?;
+        let mut frame = Frame::new(&mut call, O::ARGUMENTS, O::WRITTEN, stream);
         O::call(&mut frame)?;
         frame.finish()?;
         Ok(call)
@@ -58,13 +64,16 @@ pub(crate) fn run<O: Operator, C: Call>(
 /// # Errors
 ///
 /// Somebody else uses what is written to.
-fn begin<O: Operator>(call: &mut dyn Call) -> Result<Option<Claim>, Error> {
+fn begin<O: Operator>(
+    call: &mut dyn Call,
+    stream: Option<CudaStream>,
+) -> Result<Option<Claim>, Error> {
     let about = |index: usize, error: Error| {
         let name = O::ARGUMENTS.get(index).map(|argument| argument.0).unwrap_or_default();
         error.at(format_args!("argument '{name}'"))
     };
     for (number, index) in O::WRITTEN.iter().enumerate() {
-        call.begin(number, *index).map_err(|error| about(*index, error))?;
+        call.begin(number, *index, stream).map_err(|error| about(*index, error))?;
     }
     if O::WRITTEN.is_empty() {
         return Ok(None);

@@ -8,9 +8,10 @@ use std::slice;
 use std::sync::OnceLock;
 
 use arraybridge_host::dtype::DType;
+use arraybridge_tensor::dlpack::LEGACY_STREAM;
 
 use crate::error::Error;
-use crate::frame::{Call, Scalar};
+use crate::frame::{Call, CudaStream, Scalar};
 use crate::library::Library;
 use crate::memory::{Kind, Memory};
 use crate::operator::{Operator, run};
@@ -57,6 +58,8 @@ interface! {
     empty: c"aoti_torch_empty_strided" = fn(i64, *const i64, *const i64, i32, i32, i32, *mut Tensor) -> c_int;
     delete: c"aoti_torch_delete_tensor_object" = fn(Tensor) -> c_int;
     host: c"aoti_torch_device_type_cpu" = fn() -> i32;
+    cuda: c"aoti_torch_device_type_cuda" = fn() -> i32;
+    device: c"aoti_torch_get_device_index" = fn(Tensor, *mut i32) -> c_int;
     // Frees the number of an argument that may be left out. PyTorch has it from 2.13 on.
     free: c"torch_delete_stable_ivalue" = fn(*mut u64) -> c_int;
     check: c"aoti_torch_check" = fn(bool, *const c_char, *const c_char, u32, *const c_char);
@@ -100,6 +103,11 @@ unsafe fn dtypes(library: &Library) -> Result<[(DType, i32); 15], Error> {
 
 static TORCH: OnceLock<Torch> = OnceLock::new();
 
+/// PyTorch's function for the current stream of a device, which is in its library for CUDA.
+type CurrentStream = unsafe extern "C-unwind" fn(i32, *mut *mut c_void) -> c_int;
+
+static CURRENT_STREAM: OnceLock<CurrentStream> = OnceLock::new();
+
 fn expect(code: c_int, what: &str) -> Result<(), Error> {
     match code {
         0 => Ok(()),
@@ -114,6 +122,7 @@ pub struct Definition {
     numbers: &'static [(&'static str, DType, bool)],
     results: usize,
     written: &'static [usize],
+    cuda: bool,
     kernel: Kernel,
 }
 
@@ -125,6 +134,7 @@ impl Definition {
             numbers: O::NUMBERS,
             results: O::RESULTS.len(),
             written: O::WRITTEN,
+            cuda: O::CUDA,
             kernel: enter::<O>,
         }
     }
@@ -144,13 +154,24 @@ impl Definition {
         self.numbers
     }
 
-    /// Registers the operator for tensors on the host. `library` is the path of PyTorch's library, which the process
-    /// has loaded.
+    /// Registers the operator for tensors on the host, or in CUDA memory if the function works there. `library` is the
+    /// path of PyTorch's library, and `cuda` that of its library for CUDA, which the process has loaded.
     ///
     /// # Errors
     ///
     /// This PyTorch lacks a function, or has an operator of this name.
-    pub fn register(&self, library: &CStr, namespace: &str, name: &str) -> Result<(), Error> {
+    pub fn register(
+        &self,
+        (library, cuda): (&CStr, &CStr),
+        namespace: &str,
+        name: &str,
+    ) -> Result<(), Error> {
+        if self.cuda && CURRENT_STREAM.get().is_none() {
+            // SAFETY: the type is that of the header.
+            let found =
+                unsafe { Library::loaded(cuda)?.function(c"aoti_torch_get_current_cuda_stream")? };
+            CURRENT_STREAM.get_or_init(|| found);
+        }
         let torch = match TORCH.get() {
             Some(torch) => torch,
             None => {
@@ -169,7 +190,7 @@ impl Definition {
             expect((torch.define)(definitions, schema.as_ptr()), "the schema")?;
             let found = (torch.implementation)(
                 namespace.as_ptr(),
-                c"CPU".as_ptr(),
+                if self.cuda { c"CUDA" } else { c"CPU" }.as_ptr(),
                 file.as_ptr(),
                 0,
                 &mut kernels,
@@ -285,9 +306,27 @@ struct TorchCall<'t> {
     numbers: Vec<Option<u64>>,
     results: Vec<Owned<'t>>,
     count: usize,
+    cuda: bool,
 }
 
 impl<'t> TorchCall<'t> {
+    /// The index of the device on which all arrays have to be.
+    fn device(&self) -> Result<i32, Error> {
+        let index = |tensor: &Owned<'_>| {
+            let mut index = 0;
+            // SAFETY: the tensor is alive.
+            expect(unsafe { (self.torch.device)(tensor.1, &mut index) }, "the device")?;
+            Ok(index)
+        };
+        let found = self.arguments.iter().map(index).collect::<Result<Vec<_>, _>>()?;
+        match found[..] {
+            [first, ..] if found.iter().all(|index| *index == first) => Ok(first),
+            _ => Err(Error::invalid(format_args!(
+                "the arrays are on the CUDA devices {found:?}; move them to one"
+            ))),
+        }
+    }
+
     /// # Safety
     ///
     /// The stack has the arguments of the operator, which belong to the call.
@@ -312,7 +351,8 @@ impl<'t> TorchCall<'t> {
             }
         });
         let (arguments, numbers) = (arguments.collect(), numbers.collect());
-        TorchCall { torch, arguments, names, numbers, results: Vec::new(), count: O::RESULTS.len() }
+        let (results, count, cuda) = (Vec::new(), O::RESULTS.len(), O::CUDA);
+        TorchCall { torch, arguments, names, numbers, results, count, cuda }
     }
 }
 
@@ -339,10 +379,14 @@ unsafe impl Call for TorchCall<'_> {
             strides[at - 1] = strides[at] * sizes[at].max(1);
         }
         let (rank, mut made) = (sizes.len() as i64, null_mut());
+        let (shape, steps) = (sizes.as_ptr(), strides.as_ptr());
         // SAFETY: the lists have the length of the rank.
         let code = unsafe {
-            let host = (self.torch.host)();
-            (self.torch.empty)(rank, sizes.as_ptr(), strides.as_ptr(), *number, host, 0, &mut made)
+            let (place, index) = match self.cuda {
+                true => ((self.torch.cuda)(), self.device()?),
+                false => ((self.torch.host)(), 0),
+            };
+            (self.torch.empty)(rank, shape, steps, *number, place, index, &mut made)
         };
         expect(code, "memory for a result")?;
         self.results.push(Owned(self.torch, made));
@@ -353,8 +397,19 @@ unsafe impl Call for TorchCall<'_> {
         self.count
     }
 
-    fn begin(&mut self, _: usize, _: usize) -> Result<(), Error> {
+    fn begin(&mut self, _: usize, _: usize, _: Option<CudaStream>) -> Result<(), Error> {
         Ok(())
+    }
+
+    fn stream(&self) -> Result<CudaStream, Error> {
+        let missing = || Error::internal("PyTorch's library for CUDA is missing");
+        let current = CURRENT_STREAM.get().ok_or_else(missing)?;
+        let (device, mut handle) = (self.device()?, null_mut());
+        // SAFETY: it writes the handle.
+        expect(unsafe { current(device, &mut handle) }, "the current stream")?;
+        // PyTorch has 0 for the legacy default stream.
+        let handle = (handle as usize).max(LEGACY_STREAM);
+        Ok(CudaStream { device: device as usize, handle })
     }
 
     fn begun(&self, _: usize, index: usize) -> Result<Memory<'_>, Error> {

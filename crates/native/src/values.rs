@@ -40,6 +40,27 @@ impl<'a, T: Element, D: Dimension> View<'a> for ArrayViewMut<'a, T, D> {
     }
 }
 
+/// An array that a function returns.
+pub trait Returned {
+    /// The element type.
+    const DTYPE: DType;
+
+    /// Writes it to the next result of a frame.
+    ///
+    /// # Errors
+    ///
+    /// That result has another shape or another element type, or the program has none.
+    fn give(self, frame: &mut Frame<'_>) -> Result<(), Error>;
+}
+
+impl<T: Element, D: Dimension> Returned for Array<T, D> {
+    const DTYPE: DType = T::DTYPE;
+
+    fn give(self, frame: &mut Frame<'_>) -> Result<(), Error> {
+        frame.give(&self)
+    }
+}
+
 /// What a function returns: an array, a tuple of arrays, or nothing.
 pub trait Results {
     /// The element type of each.
@@ -51,16 +72,16 @@ pub trait Results {
     ///
     /// # Errors
     ///
-    /// A result of the frame has another shape or another element type.
+    /// Those of [`Returned::give`].
     fn give(self, frame: &mut Frame<'_>) -> Result<(), Error>;
 }
 
-impl<T: Element, D: Dimension> Results for Array<T, D> {
-    const DTYPES: &'static [DType] = &[T::DTYPE];
+impl<R: Returned> Results for R {
+    const DTYPES: &'static [DType] = &[R::DTYPE];
     const IS_TUPLE: bool = false;
 
     fn give(self, frame: &mut Frame<'_>) -> Result<(), Error> {
-        frame.give(&self)
+        Returned::give(self, frame)
     }
 }
 
@@ -74,14 +95,14 @@ impl Results for () {
 }
 
 macro_rules! tuples {
-    ($($($name:ident $element:ident $dimension:ident),*;)*) => {$(
-        impl<$($element: Element, $dimension: Dimension),*> Results for ($(Array<$element, $dimension>,)*) {
-            const DTYPES: &'static [DType] = &[$($element::DTYPE),*];
+    ($($($name:ident $ty:ident),*;)*) => {$(
+        impl<$($ty: Returned),*> Results for ($($ty,)*) {
+            const DTYPES: &'static [DType] = &[$($ty::DTYPE),*];
             const IS_TUPLE: bool = true;
 
             fn give(self, frame: &mut Frame<'_>) -> Result<(), Error> {
                 let ($($name,)*) = self;
-                $(frame.give(&$name)?;)*
+                $($name.give(frame)?;)*
                 Ok(())
             }
         }
@@ -89,8 +110,8 @@ macro_rules! tuples {
 }
 
 tuples! {
-    a A D;
-    a A D, b B E;
-    a A D, b B E, c C F;
-    a A D, b B E, c C F, d G H;
+    a A;
+    a A, b B;
+    a A, b B, c C;
+    a A, b B, c C, d E;
 }

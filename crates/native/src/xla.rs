@@ -4,12 +4,14 @@ pub mod raw;
 
 use std::ffi::{CString, c_int};
 use std::mem::offset_of;
+use std::ptr::null_mut;
 use std::slice;
 
 use arraybridge_host::dtype::DType;
+use arraybridge_tensor::cuda::driver;
 
 use crate::error::Error;
-use crate::frame::{Call, Scalar};
+use crate::frame::{Call, CudaStream, Scalar};
 use crate::memory::{Kind, Memory};
 use crate::operator::{Operator, run};
 use raw::{Attributes, Buffer, Buffers, CallFrame, CreateFailure, Failure};
@@ -29,11 +31,11 @@ unsafe extern "C" fn entry<O: Operator>(frame: *mut CallFrame) -> *mut Failure {
     let raw = unsafe { &*frame };
     // SAFETY: as above.
     if unsafe { is_described(raw) } {
-        return std::ptr::null_mut();
+        return null_mut();
     }
     // SAFETY: as above.
     match run::<O, _>(|| unsafe { XlaCall::of(raw, O::ARGUMENTS.len()) }) {
-        Ok(_) => std::ptr::null_mut(),
+        Ok(_) => null_mut(),
         // SAFETY: as above.
         Err(error) => unsafe { failure(raw, &error) },
     }
@@ -45,6 +47,7 @@ struct XlaCall<'a> {
     arguments: &'a [*const Buffer],
     results: &'a [*const Buffer],
     attributes: &'a Attributes,
+    frame: &'a CallFrame,
 }
 
 impl<'a> XlaCall<'a> {
@@ -77,7 +80,7 @@ impl<'a> XlaCall<'a> {
         if attributes.size > 0 && is_null {
             return Err(Error::internal("the attributes are missing"));
         }
-        Ok(XlaCall { arguments, results, attributes })
+        Ok(XlaCall { arguments, results, attributes, frame })
     }
 
     fn memory(&self, list: &[*const Buffer], index: usize) -> Result<Memory<'_>, Error> {
@@ -131,6 +134,58 @@ unsafe impl Call for XlaCall<'_> {
 
     fn begun(&self, number: usize, _: usize) -> Result<Memory<'_>, Error> {
         self.memory(self.results, number)
+    }
+
+    fn stream(&self) -> Result<CudaStream, Error> {
+        let missing = || Error::internal("XLA does not say on which stream the call is");
+        // SAFETY: the pointer is null or that of XLA's functions.
+        let api = unsafe { self.frame.api.as_ref() }.ok_or_else(missing)?;
+        let (extensions, context) = (null_mut(), self.frame.context);
+        let has = |end: usize| api.struct_size >= end + size_of::<usize>();
+        let get_stream = api.get_stream.filter(|_| has(offset_of!(raw::Api, get_stream)));
+        let mut asked = raw::GetStream {
+            struct_size: size_of::<raw::GetStream>(),
+            extensions,
+            context,
+            stream: null_mut(),
+        };
+        // SAFETY: the struct is the one that the function takes, and the context that of this call.
+        unsafe { self.succeeded(get_stream.ok_or_else(missing)?(&mut asked))? };
+        // An older XLA has made the context of the device current.
+        let device = match api.get_device.filter(|_| has(offset_of!(raw::Api, get_device))) {
+            None => driver::current().map_err(Error::internal)?,
+            Some(get_device) => {
+                let struct_size = offset_of!(raw::GetDevice, device) + size_of::<i32>();
+                let mut asked = raw::GetDevice { struct_size, extensions, context, device: 0 };
+                // SAFETY: as above.
+                unsafe { self.succeeded(get_device(&mut asked))? };
+                asked.device as usize
+            }
+        };
+        Ok(CudaStream { device, handle: asked.stream as usize })
+    }
+}
+
+impl XlaCall<'_> {
+    /// # Safety
+    ///
+    /// The failure is null or one of XLA's that belongs to the caller.
+    unsafe fn succeeded(&self, failure: *mut Failure) -> Result<(), Error> {
+        if failure.is_null() {
+            return Ok(());
+        }
+        // SAFETY: `stream`, which calls this, has found XLA's functions. It is not used again.
+        unsafe {
+            let destroy = (*self.frame.api).destroy_failure;
+            if let Some(destroy) = destroy {
+                let struct_size = size_of::<raw::DestroyFailure>();
+                destroy(&mut raw::DestroyFailure { struct_size, extensions: null_mut(), failure });
+            }
+        }
+        Err(Error::invalid(
+            "it works in CUDA memory, and this part of the program is not on a CUDA device; place its arrays on one, as \
+             by jax.device_put",
+        ))
     }
 }
 
@@ -210,7 +265,7 @@ unsafe fn failure(frame: &CallFrame, error: &Error) -> *mut Failure {
     let message = CString::new(error.text.replace('\0', " ")).unwrap_or_default();
     let mut arguments = CreateFailure {
         struct_size: offset_of!(CreateFailure, code) + size_of_val(&error.code.number()),
-        extensions: std::ptr::null_mut(),
+        extensions: null_mut(),
         message: message.as_ptr(),
         code: error.code.number(),
     };

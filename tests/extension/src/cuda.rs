@@ -124,12 +124,39 @@ fn device_of(image: &Tensor, device: Device) -> String {
     device.to_string()
 }
 
-#[memory_type(jax, returns = input)]
+#[memory_type(jax, returns = input, result = image)]
 fn device_copy_jax(image: DeviceView<'_, f32>, stream: &Stream) -> Result<DeviceArray<f32>> {
     device_copy(image, stream)
 }
 
-#[memory_type(torch, returns = input)]
+#[memory_type(torch, returns = input, result = image)]
 fn device_copy_torch(image: DeviceView<'_, f32>, stream: &Stream) -> Result<DeviceArray<f32>> {
     device_copy(image, stream)
+}
+
+/// `n` bytes of one value, and a copy of the elements.
+#[memory_type(cupy, returns = input, result = ([n], image))]
+fn device_bytes_and_copy(
+    image: DeviceView<'_, f32>,
+    n: usize,
+    value: u8,
+    stream: &Stream,
+) -> Result<(DeviceArray<u8>, DeviceArray<f32>)> {
+    let mut bytes = DeviceArray::zeros(&[n], stream)?;
+    if n > 0 {
+        let to = pointer(&mut bytes, stream);
+        // SAFETY: the array has this many bytes on the device of the stream.
+        unsafe { result::memset_d8_async(to, value, n, stream.cu_stream()) }?;
+    }
+    Ok((bytes, device_copy(image, stream)?))
+}
+
+/// Copies into `out`, also in a compiled program.
+#[memory_type(torch, returns = input, result = out)]
+fn device_write(
+    stream: &Stream,
+    image: DeviceView<'_, f32>,
+    out: DeviceViewMut<'_, f32>,
+) -> Result<()> {
+    device_copy_into(image, out, stream)
 }

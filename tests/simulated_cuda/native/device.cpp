@@ -80,9 +80,10 @@ int attribute_of(CUdevice_attribute attribute, int device)
     }
 }
 
-void name_of(char *out, size_t size, int device)
+// XLA runs a program for several devices on those of one name.
+void name_of(char *out, size_t size, int)
 {
-    snprintf(out, size, "Simulated GPU %d (host memory)", device);
+    snprintf(out, size, "Simulated GPU (host memory)");
 }
 
 void bus_of(char *out, size_t size, int device)

@@ -39,7 +39,7 @@ EXPORTED int nvmlDeviceGetHandleByPciBusId(const char *bus, struct device **out)
 
 EXPORTED int nvmlDeviceGetName(struct device *device, char *out, unsigned size)
 {
-    snprintf(out, size, "Simulated GPU %u (host memory)", device->index);
+    snprintf(out, size, "Simulated GPU (host memory)");
     return SUCCESS;
 }
 

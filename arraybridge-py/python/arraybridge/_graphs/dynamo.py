@@ -85,7 +85,7 @@ def in_graph(
         and not inspect.isgeneratorfunction(code)
         and chosen <= known
     )
-    is_plain = may_be_read and execution == "torch"
+    is_plain = may_be_read and execution == "torch" and not is_native
     name = getattr(function, "__qualname__", type(function).__name__)
     if execution == "torch":
         advice = f"{name}() has options or arguments that are beyond a graph of PyTorch"

@@ -159,7 +159,9 @@ def _by_operator(
 ) -> list[Any] | None:
     """Return the results of a Rust function that the program itself calls; None if it cannot."""
     described = [*map(Described.of, arrays)]
-    found = function.by_rule(described) if jax.default_backend() == "cpu" else None
+    found = None
+    if function.is_native and no_operator(function.code) is None:
+        found = function.by_rule(described)
     if found is None:
         return None
     operands, numbers, _, _ = found
@@ -185,7 +187,10 @@ def _by_operator(
 def no_operator(code: Any) -> str | None:
     """Return why a Rust function is no operator here; None if it is one."""
     backend = jax.default_backend()
-    return None if backend == "cpu" else f"JAX's default backend is {backend}"
+    if backend == ("gpu" if code._device == "cuda" else "cpu"):
+        return None
+    reason = f"JAX's default backend is {backend}"
+    return f"it works in CUDA memory, and {reason}" if code._device == "cuda" else reason
 
 
 _TARGETS: dict[tuple[str, int], str] = {}
@@ -198,7 +203,9 @@ def operator(code: Any) -> str:
         name, handler = code._target()
         if name in _TARGETS.values():
             name += f" {len(_TARGETS)}"
-        jax.ffi.register_ffi_target(name, handler, platform="cpu")
+        # Elsewhere, a function that works in CUDA memory says so.
+        for platform in ("cpu", "CUDA") if code._device == "cuda" else ("cpu",):
+            jax.ffi.register_ffi_target(name, handler, platform=platform)
         _TARGETS[code._key] = name
     return name
 

@@ -1,6 +1,6 @@
 """Rust functions with a rule for the shapes of their results, as operators of PyTorch.
 
-PyTorch calls the function itself, on the host, without Python. Tensors without values, gradients
+PyTorch calls the function itself, without Python. Tensors without values, gradients
 and batches are described here.
 """
 
@@ -42,6 +42,8 @@ class Operator(NamedTuple):
     casts: bool
     stops: bool
     """Whether gradients end there."""
+    device: str
+    """The kind of device that has the arrays."""
 
     @property
     def call(self) -> Any:
@@ -77,9 +79,10 @@ def _registered(candidate: Candidate, by_hand: Any) -> Operator | None:
     while hasattr(getattr(torch.ops, namespace), name):
         name += "_"
     ending = "dylib" if sys.platform == "darwin" else "so"
-    file = pathlib.Path(torch.__file__).parent / "lib" / f"libtorch_cpu.{ending}"
+    folder = pathlib.Path(torch.__file__).parent / "lib"
+    files = str(folder / f"libtorch_cpu.{ending}"), str(folder / f"libtorch_cuda.{ending}")
     try:
-        code._register(str(file), name, namespace)
+        code._register(files, name, namespace)
     except RuntimeError as error:
         REFUSED[code._key] = f"PyTorch {torch.__version__} takes none: {error}"
         return None
@@ -175,7 +178,9 @@ def _overlap(one: Any, other: Any) -> bool:
         return numpy.asarray(types.SimpleNamespace(__array_interface__=described))
 
     try:
-        return numpy.shares_memory(place(one), place(other), max_work=10_000)
+        # The stubs of NumPy before 2.5 know two numbers.
+        most: Any = 10_000
+        return numpy.shares_memory(place(one), place(other), max_work=most)
     except numpy.exceptions.TooHardError:
         return True
 
@@ -403,7 +408,7 @@ def plan(key: str, carries: bool) -> Any:
         )
         for each in parameters
     )
-    flags = found.written, found.casts, stops
+    flags = found.written, found.casts, stops, found.device
     return found.namespace, found.name, defaults, found.arrays, found.numbers, *flags
 
 
@@ -425,7 +430,8 @@ def call(key: str, args: Any, kwargs: Any, name: str) -> Any:
     planned = plan(key, carries)
     if planned is None:
         return None
-    namespace, operator_name, parameters, arrays, numbers, written, casts, stops = planned
+    namespace, operator_name, parameters, arrays, numbers, *flags = planned
+    written, casts, stops, device = flags
     if len(args) > len(parameters):
         return None
     given = {}
@@ -448,7 +454,7 @@ def call(key: str, args: Any, kwargs: Any, name: str) -> Any:
     passed: list[Any] = []
     for parameter, dtype in arrays:
         array = given[parameter]
-        if not isinstance(array, torch.Tensor) or array.device.type != "cpu":
+        if not isinstance(array, torch.Tensor) or array.device.type != device:
             return None
         if stops:
             array = array.detach()

@@ -270,6 +270,8 @@ def _by_operator(function: Function, arrays: Sequence[Any]) -> list[Any] | None:
 
 def no_operator(code: Any) -> str | None:
     """Return why a Rust function is no operator here; None if it is one."""
+    if code._device == "cuda":
+        return "it works in CUDA memory, and operators of TensorFlow are for the host"
     refused = f"TensorFlow {tensorflow.__version__} takes none"
     return refused if operator(code) is None else None
 
@@ -283,6 +285,8 @@ def operator(code: Any) -> str | None:
     None if this TensorFlow takes none.
     """
     key = code._key
+    if code._device == "cuda":
+        return None
     if key not in _OPERATORS:
         words = re.findall("[A-Za-z0-9]+", "arraybridge_" + code._target()[0])
         name = "".join(word[0].upper() + word[1:] for word in words)
@@ -292,7 +296,7 @@ def operator(code: Any) -> str | None:
         ending = "2.dylib" if sys.platform == "darwin" else "so.2"
         file = os.path.join(tensorflow.sysconfig.get_lib(), f"libtensorflow_framework.{ending}")
         try:
-            code._register(file, name)
+            code._register((file, ""), name)
         except RuntimeError:
             _OPERATORS[key] = None
         else:

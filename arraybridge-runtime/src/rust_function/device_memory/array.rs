@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use cudarc::driver::{CudaSlice, DriverError, LaunchArgs, PushKernelArg, result, sys};
+use cudarc::driver::{CudaSlice, DevicePtr, DriverError, LaunchArgs, PushKernelArg, result, sys};
 
 use crate::cuda::Stream;
 use crate::interpreter::error::{Error, Result};
@@ -124,6 +124,12 @@ impl<T: Element> DeviceArray<T> {
     /// Returns whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.slice.is_empty()
+    }
+
+    /// The device address of the first element.
+    pub(super) fn pointer(&self) -> sys::CUdeviceptr {
+        let stream = self.slice.stream();
+        self.slice.device_ptr(stream).0
     }
 
     /// The memory, for cudarc's functions.

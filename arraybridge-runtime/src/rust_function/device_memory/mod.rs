@@ -8,6 +8,7 @@
 //! that this crate exports.
 
 mod array;
+pub mod native;
 mod view;
 
 pub use array::DeviceArray;

@@ -12,6 +12,7 @@ impl Operator for Fill {
         &[("by", DType::Float32, false), ("most", DType::Uint8, true), ("is", DType::Bool, false)];
     const RESULTS: &'static [DType] = &[DType::Float32, DType::Bool];
     const WRITTEN: &'static [usize] = &[];
+    const CUDA: bool = false;
     const ORIGINS: &'static [Origin] = &[Origin::Like(0), Origin::Axes(&[])];
 
     fn call(_: &mut Frame<'_>) -> Result<(), Error> {

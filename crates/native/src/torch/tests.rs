@@ -14,6 +14,7 @@ impl Operator for Fill {
         &[("by", DType::Float32, false), ("most", DType::Int64, true), ("is", DType::Bool, false)];
     const RESULTS: &'static [DType] = &[DType::Float32; 2];
     const WRITTEN: &'static [usize] = &[];
+    const CUDA: bool = false;
     const ORIGINS: &'static [Origin] = &[];
 
     fn call(_: &mut Frame<'_>) -> Result<(), Error> {
@@ -35,7 +36,8 @@ fn a_schema_has_what_may_be_left_out_and_no_words_of_pytorch() {
 
 #[test]
 fn a_library_that_is_not_loaded_is_an_error() {
-    let error =
-        Definition::of::<Fill>().register(c"/nowhere/libtorch_cpu.so", "a", "b").unwrap_err();
+    let error = Definition::of::<Fill>()
+        .register((c"/nowhere/libtorch_cpu.so", c"/nowhere"), "a", "b")
+        .unwrap_err();
     assert!(error.text.contains("is not loaded") || cfg!(not(unix)), "{error:?}");
 }

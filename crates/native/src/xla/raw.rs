@@ -94,6 +94,58 @@ pub struct Api {
     pub internal: *const c_void,
     /// Makes an error.
     pub create_failure: Option<unsafe extern "C" fn(*mut CreateFailure) -> *mut Failure>,
+    /// Not called.
+    pub failure_details: Option<unsafe extern "C" fn()>,
+    /// Frees an error.
+    pub destroy_failure: Option<unsafe extern "C" fn(*mut DestroyFailure)>,
+    /// Not called.
+    pub register: Option<unsafe extern "C" fn()>,
+    /// Says on which stream of the device a call is.
+    pub get_stream: Option<unsafe extern "C" fn(*mut GetStream) -> *mut Failure>,
+    /// Not called: types, the context, states, memory, threads, futures and the number of the run.
+    pub others: [Option<unsafe extern "C" fn()>; 12],
+    /// Says on which device a call is.
+    pub get_device: Option<unsafe extern "C" fn(*mut GetDevice) -> *mut Failure>,
+}
+
+/// The arguments of [`Api::destroy_failure`].
+#[derive(Debug)]
+#[repr(C)]
+pub struct DestroyFailure {
+    /// The size of the struct.
+    pub struct_size: usize,
+    /// Extensions.
+    pub extensions: *mut Extension,
+    /// The error.
+    pub failure: *mut Failure,
+}
+
+/// The arguments of [`Api::get_stream`].
+#[derive(Debug)]
+#[repr(C)]
+pub struct GetStream {
+    /// The size of the struct.
+    pub struct_size: usize,
+    /// Extensions.
+    pub extensions: *mut Extension,
+    /// The context of the call.
+    pub context: *mut c_void,
+    /// The answer.
+    pub stream: *mut c_void,
+}
+
+/// The arguments of [`Api::get_device`].
+#[derive(Debug)]
+#[repr(C)]
+pub struct GetDevice {
+    /// The size of the struct.
+    pub struct_size: usize,
+    /// Extensions.
+    pub extensions: *mut Extension,
+    /// The context of the call.
+    pub context: *mut c_void,
+    /// The answer.
+    pub device: i32,
 }
 
 /// An array: an argument or a result.

@@ -26,6 +26,7 @@ impl Operator for Scale {
         &[("factor", DType::Float32, false), ("threshold", DType::Int64, true)];
     const RESULTS: &'static [DType] = &[DType::Float32, DType::Int64];
     const WRITTEN: &'static [usize] = &[];
+    const CUDA: bool = false;
     const ORIGINS: &'static [Origin] = &[];
 
     fn call(frame: &mut Frame<'_>) -> Result<(), Error> {
@@ -64,6 +65,12 @@ fn api(minor: c_int) -> Api {
         version: version(minor),
         internal: null(),
         create_failure: Some(create_failure),
+        failure_details: None,
+        destroy_failure: None,
+        register: None,
+        get_stream: None,
+        others: [None; 12],
+        get_device: None,
     }
 }
 
@@ -285,6 +292,7 @@ impl Operator for Add {
     const NUMBERS: &'static [(&'static str, DType, bool)] = &[];
     const RESULTS: &'static [DType] = &[DType::Bool, DType::Float32];
     const WRITTEN: &'static [usize] = &[2, 1];
+    const CUDA: bool = false;
     const ORIGINS: &'static [Origin] = &[];
 
     fn call(frame: &mut Frame<'_>) -> Result<(), Error> {

@@ -187,6 +187,33 @@ pub unsafe fn download(index: usize, stream: usize, from: *const u8, to: &mut [u
     })
 }
 
+/// Copies memory within a device, after the work that a stream has now.
+///
+/// # Safety
+///
+/// The handle is that of a stream on this device, and the stream is alive. Both have as many bytes, and stay until the
+/// stream has copied them.
+pub unsafe fn copy(
+    index: usize,
+    stream: usize,
+    from: *const u8,
+    to: *mut u8,
+    len: usize,
+) -> Result<()> {
+    let (from, to) = (from as sys::CUdeviceptr, to as sys::CUdeviceptr);
+    // SAFETY: the caller promises that.
+    let copy = || unsafe { result::memcpy_dtod_async(to, from, len, stream as sys::CUstream) };
+    if len == 0 { Ok(()) } else { in_context(index, copy) }
+}
+
+/// The device whose context is current on this thread.
+pub fn current() -> Result<usize> {
+    let mut device = 0;
+    // SAFETY: it writes to this number.
+    checked(|| unsafe { sys::cuCtxGetDevice(&mut device) }.result())?;
+    Ok(device as usize)
+}
+
 const WAIT: sys::CUevent_wait_flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
 
 /// Calls the driver with a device's primary context bound to this thread, which is the context that the

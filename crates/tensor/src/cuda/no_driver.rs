@@ -74,6 +74,31 @@ pub unsafe fn download(
     missing()
 }
 
+/// Would copy memory within a device.
+///
+/// # Safety
+///
+/// There is nothing to keep.
+pub unsafe fn copy(
+    _index: usize,
+    _stream: usize,
+    _from: *const u8,
+    _to: *mut u8,
+    _len: usize,
+) -> Result<()> {
+    missing()
+}
+
+/// Would say which device is current.
+pub fn current() -> Result<usize> {
+    missing()
+}
+
+/// Would make a device's context current.
+pub fn set_current(_index: usize) -> Result<PreviousContext> {
+    missing()
+}
+
 /// Would make a stream of a handle.
 ///
 /// # Safety

@@ -27,7 +27,17 @@ from arraybridge import frameworks
 from . import check, schema
 from .check import claims
 from .check.claims import STRIDES
-from .check.tables import EXTENDED, STANDARD, Lie, Note, Table, class_name, nearest, sample, words
+from .check.tables import (
+    DTYPES,
+    STANDARD,
+    Lie,
+    Note,
+    Table,
+    class_name,
+    equals,
+    nearest,
+    words,
+)
 from .child import reporter, run_cases
 
 __all__ = ["run"]
@@ -83,10 +93,9 @@ class Draft:
     def __init__(self, request: dict[str, str], over: Sequence[str], report: Any) -> None:
         self.name, self.report = request["name"], report
         # Of each try, why it failed. One that ended the process is there by its name alone.
-        tried = (
+        self.known: dict[str, str] = dict(
             json.loads(each) if each[:1] == "[" else (each, "it ends the process") for each in over
         )
-        self.known: dict[str, str] = dict(tried)
         self.keys: Keys = {}
         self.tried: dict[str, str] = {}
         self.named, module = request["class"], request["module"]
@@ -170,7 +179,7 @@ class Draft:
             raise Stop(f"no array could be made and read: {reason}")
         self.tried.clear()
         (dtype,), axes = self.keys["dtypes"], self.keys["ndim"][0]
-        made = self.table({}).make(sample(dtype, self.table({}).plain_shape()))
+        made = self.table({}).make(self.table({}).sample(dtype))
         found = schema.find_class(self.named)
         is_base = found is not None and isinstance(made, found)
         self.keys["classes"] = [class_name(found if is_base and found else type(made))]
@@ -188,28 +197,27 @@ class Draft:
         def probe(table: Table) -> None:
             for axes in range(1, 5):
                 with contextlib.suppress(Exception):
-                    made = table.make(sample(table.dtypes[0], table.plain_shape(axes)))
+                    made = table.make(table.sample(table.dtypes[0], axes))
                     found[class_name(type(made))] = None
 
-        for dtype in (*STANDARD, *EXTENDED):
+        for dtype in DTYPES:
             self.fails(f"classes of {dtype}", {"dtypes": [dtype]}, probe, again=True)
         return list(found)
 
     def _axes(self, dtype: str, axes: int) -> None:
         most = least = axes
-        wide: Keys = {"ndim": [0, 64]}
         said: list[Any] = []
 
         def works(count: int) -> bool:
             def probe(table: Table) -> None:
-                if problem := claims.axes_problem(table, dtype, count):
+                native = table.sample(dtype, count)
+                if problem := table.problem(native):
                     raise Lie("ndim", problem)
-                shape = table.plain_shape(count)
-                said.append(claims.says(table, table.make(sample(dtype, shape)), shape))
+                said.append(claims.says(table, table.make(native), native.shape))
                 if not equals(said[0], said[-1]):
                     raise Lie("ndim", f"it says {said.pop()[1:]} of its dtype and its shape")
 
-            why = self.fails(f"{count} axes", wide, probe, again=count == axes)
+            why = self.fails(f"{count} axes", {"ndim": [0, 64]}, probe, again=count == axes)
             if why:
                 self.tried["ndim"] = f"{count} axes: {why}"
             return not why
@@ -219,13 +227,11 @@ class Draft:
             least -= 1
         if works(64):
             most = 64
-        else:
-            while works(most + 1):
-                most += 1
+        while most < 64 and works(most + 1):
+            most += 1
+        self.keys["ndim"] = [least, most]
         if [least, most] == [0, 64]:
             del self.keys["ndim"]
-        else:
-            self.keys["ndim"] = [least, most]
         self._shapes(dtype, axes)
 
     def _shapes(self, dtype: str, axes: int) -> None:
@@ -270,11 +276,8 @@ class Draft:
 
     def _carried(self, way: Keys) -> list[str]:
         """The dtypes that go in and out by a way."""
-        return [
-            dtype
-            for dtype in (*STANDARD, *EXTENDED)
-            if not self.fails(f"{toml(way)}: {dtype}", way | {"dtypes": [dtype]}, trip)
-        ]
+        said = toml(way)
+        return [d for d in DTYPES if not self.fails(f"{said}: {d}", way | {"dtypes": [d]}, trip)]
 
     def _ways(self) -> None:
         """Keep the ways in and out that carry the dtypes, with DLPack before NumPy."""
@@ -317,17 +320,12 @@ class Draft:
             gave = [*dict.fromkeys((*gave, *took))]
         # DLPack carries `took` and `gave`; the rest comes out by `others`.
         others = by_read if read else exports
-        listed = [d for d in (*STANDARD, *EXTENDED) if d in {*took, *by_numpy, *gave}]
-        if imports:
-            rest = [d for d in listed if d not in took]
-            kept = self._copying(make, rest, others)
-            listed = [d for d in listed if d in took or d in kept]
-            if kept:
-                self.keys["import.no_dlpack"] = kept
-            self.keys |= imports
-        else:
-            kept = self._copying(make, listed, others)
-            listed = [d for d in listed if d in kept]
+        listed = [d for d in DTYPES if d in {*took, *by_numpy, *gave}]
+        kept = self._copying(make, [d for d in listed if d not in took], others)
+        listed = [d for d in listed if d in took or d in kept]
+        if imports and kept:
+            self.keys["import.no_dlpack"] = kept
+        self.keys |= imports
         if exports:
             rest = [d for d in listed if d not in gave]
             if rest and read:
@@ -368,7 +366,7 @@ class Draft:
         table = self.table({})
         by_numpy = [f"{op}.shape" for op in self.reads]
         shape = [{"shape_of": op} if op else {} for op in (*SHAPES_OF, *by_numpy)]
-        if self._shape_fails():
+        if self.fails("shape", {}, has_shape):
             self.choose("shape_of", shape[1:], claims.check_shape_of)
         self._dtypes(table.dtypes)
         self.choose("empty", [{}, {"empty": False}], claims.check_empty)
@@ -390,14 +388,6 @@ class Draft:
             aligned = [{"align": each} for each in (64, 16, 8)]
             self.choose("align", aligned, *[claims.check_align] * 3)
         self._slices()
-
-    def _shape_fails(self) -> str:
-        def probe(table: Table) -> None:
-            array, native = claims.some(table)
-            if hasattr(array, "shape") and table.shape_of(array) != native.shape:
-                raise Lie("shape_of", "its attribute is another one")
-
-        return self.fails("shape", {}, probe)
 
     def _dtypes(self, dtypes: Sequence[str]) -> None:
         """How the framework names dtypes, by the attribute that says it of an array."""
@@ -463,7 +453,8 @@ class Draft:
                 for way in ("iterate", "index"):
                     try:
                         table.keys["slices"] = way
-                        return claims.check_slices(table, dtype)
+                        claims.check_slices(table, dtype)
+                        return
                     except Lie as lie:
                         last = lie
                 raise last
@@ -476,12 +467,19 @@ class Draft:
 
 def trip(table: Table) -> None:
     """Raise unless values of the table's dtype come in and out."""
-    native = sample(table.dtypes[0], table.plain_shape())
+    native = table.sample(table.dtypes[0])
     made = table.make(native)
     if table.get("classes") and not table.owns(made):
         raise Lie("classes", f"it makes a {class_name(type(made))}")
     table.dtype_of(made)  # it may raise
-    table.compare(made, native, "", "")
+    table.compare(made, native)
+
+
+def has_shape(table: Table) -> None:
+    """Raise if an array has an attribute ``shape`` that is not its shape."""
+    array, native = claims.some(table)
+    if hasattr(array, "shape") and table.shape_of(array) != native.shape:
+        raise Lie("shape_of", "its attribute is another one")
 
 
 def copies_all(table: Table) -> None:
@@ -499,13 +497,6 @@ def called(value: Any, public: dict[str, Any]) -> str:
     same = [k for k, v in public.items() if v is value or v is kind or type(v) is kind]
     equal = [each for each in same if public[each] is value or equals(public[each], value)]
     return min(equal, key=lambda each: (each != str(value), each), default="")
-
-
-def equals(one: Any, other: Any) -> bool:
-    try:
-        return bool(one == other)
-    except Exception:
-        return False
 
 
 def names(theirs: dict[str, str]) -> Keys:
@@ -575,13 +566,10 @@ def requested(kind: str, name: str, make: str, read: str) -> dict[str, str]:
         raise Stop(f"there is a table [{name}] already; write another name with --name")
     # Operations call the module of the table `module`.
     pattern = re.compile(rf"(?<![\w.]){re.escape(module)}(?=\.)")
-    make, read = (pattern.sub("module", quoted(op)) for op in (make, read))
+    # Operations have other quotation marks than shells.
+    ops = (re.sub(r"'([^'\"\\]*)'", r'"\1"', op) for op in (make, read))
+    make, read = (pattern.sub("module", op) for op in ops)
     return {"name": name, "module": module, "class": kind, "make": make, "read": read}
-
-
-def quoted(op: str) -> str:
-    """An expression with the quotation marks of operations."""
-    return re.sub(r"'([^'\"\\]*)'", r'"\1"', op)
 
 
 def module_of(name: str) -> str:
@@ -594,23 +582,17 @@ def module_of(name: str) -> str:
     return module
 
 
-def drafted(request: dict[str, str], silence: float) -> dict[str, Any]:
-    """Run the child, and return what it found."""
-    for message in run_cases("draft", json.dumps(request), silence=silence):
-        if "problem" in message:
-            raise Stop(message["problem"])
-        if "keys" in message:
-            return message
-    raise Stop("the framework ends every process in which it is tried")
-
-
 def run(
     kind: str, name: str, make: str, read: str, output: str | None, silence: float = 120
 ) -> int:
     """Write a table, and check it. Return 1 if none can be drafted or a line of the check fails."""
     try:
         request = requested(kind, name, make, read)
-        found = drafted(request, silence)
+        messages = list(run_cases("draft", json.dumps(request), silence=silence))
+        found = next((each for each in messages if {"problem", "keys"} & each.keys()), None)
+        if found is None or "problem" in found:
+            ended = "the framework ends every process in which it is tried"
+            raise Stop(found["problem"] if found else ended)
     except Stop as stop:
         print(stop, file=sys.stderr)
         return 1
@@ -620,12 +602,10 @@ def run(
     text = written(name, found, about)
     if output is None:
         print(text, end="")
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder, f"{name}.toml")
-            file.write_text(text, encoding="utf-8")
-            return checked(str(file), name, silence)
-    Path(output).write_text(text, encoding="utf-8")
-    return checked(output, name, silence)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(output or Path(folder, f"{name}.toml"))
+        file.write_text(text, encoding="utf-8")
+        return checked(str(file), name, silence)
 
 
 def checked(file: str, name: str, silence: float) -> int:

@@ -42,13 +42,6 @@ def environment(*both: Table) -> dict[str, str]:
     return {name: value.replace("{prefix}", sys.prefix) for name, value in found.items()}
 
 
-def others(checked: Table, known: dict[str, Table], against: Sequence[str] | None) -> list[str]:
-    """Return the frameworks for the check of one, which is itself among them."""
-    if against is not None:
-        known = {name: known[name] for name in against}
-    return [name for name, table in known.items() if installed(table.module_name)]
-
-
 def gather(
     names: Sequence[str],
     against: Sequence[str] | None = None,
@@ -82,7 +75,11 @@ def _framework(
     if not installed(table.module_name):
         reason = f"not installed (pip install {table.get('install', table.module_name)})"
         return {"title": table.title, "ok": False, "reason": reason, "against": [], "lines": []}
-    with_others = others(table, known, against)
+    with_others = [
+        name
+        for name in (known if against is None else against)
+        if installed(known[name].module_name)
+    ]
     lines = []
     with progress(table.name, show=show) as bar:
         run = functools.partial(run_cases, silence=silence, bar=bar)

@@ -1,7 +1,8 @@
 """Compare one framework with its table, in a process of its own. ``check`` starts it.
 
-Each case is one statement of the table. The framework's own functions, the ops of the table, and
-the exported DLPack structures show the behaviour of the framework.
+Each case is one statement of the table: ``case`` registers what checks it. The framework's own
+functions, the ops of the table, and the exported DLPack structures show the behaviour of the
+framework.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from ..child import reporter, run_each
 from ..schema import find_class
 from .tables import (
     ARRAY_OPS,
+    DTYPES,
     EXTENDED,
-    STANDARD,
     Lie,
     Note,
     Table,
@@ -38,6 +39,7 @@ from .tables import (
     carry,
     class_name,
     dtype_of,
+    equals,
     named_key,
     noting,
     producer,
@@ -55,61 +57,66 @@ Case = tuple[str, str, Callable[[], "str | None"]]
 STRIDES = ("contiguous", "permuted", "positive", "any")
 SIZES = (1, 3, 64, 1000, 5000, 100_000)
 
+Check = Callable[..., "str | None"]
+Items = Callable[[Table], Iterable[Any]]
+# The name of a case and its key, the check, and the items of a table that it is called with.
+CHECKS: list[tuple[str, str, Check, Items]] = []
+# What nothing else can be judged without: a mistake ends the list.
+FIRST = ("module", "names", "devices", "in and out", "init twice", "classes", "shape", "dtype")
+# The items of a check that is called once, with the table alone.
+ONCE = (None,)
+
+
+def case(
+    name: str,
+    key: str = "",
+    *,
+    when: Callable[[Table], object] = lambda table: True,
+    each: Items = lambda table: ONCE,
+) -> Callable[[Check], Check]:
+    """Register the check of a statement, whose key is its name unless it has another one.
+
+    It is made of the tables for which ``when`` is true, for each item that ``each`` returns. In the
+    name and the key, ``{item}`` stands for the item and ``{index}`` for its number.
+    """
+
+    def register(check: Check) -> Check:
+        CHECKS.append((name, key or name, check, lambda table: each(table) if when(table) else ()))
+        return check
+
+    return register
+
+
+def given(key: str) -> Callable[[Check], Check]:
+    """Register the check of a key that a table may have."""
+    return case(key, when=of(key))
+
+
+def of(key: str) -> Items:
+    """What a table has under a key."""
+    return lambda table: table.get(key, [])
+
 
 def cases(table: Table) -> Iterator[Case]:
     """Return the checks of a framework."""
-    # What nothing else can be judged without: a mistake ends the list.
-    first: tuple[Case, ...] = (
-        ("module", "module", partial(check_module, table)),
-        ("names", "classes", partial(check_names, table)),
-        ("devices", "import.devices", partial(check_devices, table)),
-        ("in and out", "import.op", partial(check_ways, table)),
-        ("init twice", "initialized", partial(check_init, table)),
-        ("classes", "classes", partial(check_classes, table)),
-        ("shape", "shape_of", partial(check_shape_of, table)),
-        ("dtype", "dtype", partial(check_named, table)),
-    )
-    for case in first:
-        yield case
-        if table.faults:
+    for name, key, check, items in CHECKS:
+        for index, item in enumerate(found := items(table)):
+            label = item.get("why") or item["class"] if isinstance(item, dict) else item
+            run = partial(check, table) if found is ONCE else partial(check, table, item)
+            yield name.format(item=label), key.format(item=label, index=index), run
+        if name in FIRST and table.faults:
             return
-    for dtype in table.dtypes:
-        yield f"dtype {dtype}", "dtypes", partial(check_dtype, table, dtype)
-    for dtype in (*STANDARD, *EXTENDED):
-        if dtype not in table.dtypes:
-            yield f"dtype {dtype} left out", "dtypes", partial(left_out, table, dtype)
-    for dtype in table.get("no_dlpack", []):
-        yield f"no_dlpack {dtype}", "no_dlpack", partial(check_no_dlpack, table, dtype)
-    for key, check in ALWAYS.items():
-        yield key, key, partial(check, table)
-    if table.get("slices") in ("iterate", "index") and table.most_ndim > 1:
-        yield "slices", "slices", partial(check_slices, table)
-    yield "memory is kept", "export.owner", partial(check_kept, table)
-    yield from import_cases(table)
-    for key, check in IF_GIVEN.items():
-        if table.get(key):
-            yield key, key, partial(check, table)
-    yield from reason_cases(table)
-    yield from array_cases(table)
-    for index, rule in enumerate(table.get("oom", [])):
-        yield f"oom {rule['class']}", f"oom[{index}]", partial(check_rule, table, rule)
-    yield "out of memory", "oom", partial(check_out_of_memory, table)
-    if table.get("gaps"):
-        yield "gaps", "gaps", partial(check_gaps, table)
-    yield "memory is released", "export", partial(check_released, table)
 
 
 def some(table: Table, dtype: str = "") -> tuple[Any, numpy.ndarray]:
     """An array and its values."""
-    native = sample(dtype or table.plain_dtype(), table.plain_shape())
+    native = table.sample(dtype)
     return table.make(native), native
 
 
+@case("module")
 def check_module(table: Table) -> str | None:
-    try:
-        module = importlib.import_module(table.module_name)
-    except ImportError as error:
-        raise Lie("module", words(error)) from error
+    module = importlib.import_module(table.module_name)
     for key in ("initialized", "init"):
         if table.get(key):
             with blaming(key):
@@ -117,12 +124,14 @@ def check_module(table: Table) -> str | None:
     return str(getattr(module, "__version__", "")) or None
 
 
+@case("names", "classes")
 def check_names(table: Table) -> None:
     """The classes, and what operations read of modules and of arrays, exist in this version."""
     for key, name in table.misspelt():
         raise Lie(key, name)
 
 
+@case("devices", "import.devices")
 def check_devices(table: Table) -> None:
     """A framework of host memory whose arrays come by DLPack alone imports it from the host."""
     needs_host = table.memory == "host" or not table.get("from_numpy")
@@ -131,21 +140,11 @@ def check_devices(table: Table) -> None:
         raise Lie("import.devices", f"arrays are in host memory, and {listed} is not the host")
 
 
-def check_ways(table: Table) -> None:
-    """The plainest array comes in, and can be read."""
-    carry(table, sample(table.plain_dtype(), table.plain_shape()))
+# The plainest array comes in, and can be read.
+case("in and out", "import.op")(lambda table: carry(table, table.sample()))
 
 
-def check_named(table: Table) -> None:
-    """The plainest array has a dtype that the table knows."""
-    array, native = some(table)
-    found, dtype = table.dtype_of(array), str(native.dtype)
-    if table.get("dtype_of") and not any(found == each for each in table.dtype_objects()):
-        raise Lie(table.dtype_fault(found), f"an array of {dtype} has {found!r}")
-    if found is None and not hasattr(array, "dtype") and table.get("dtype_names"):
-        raise Lie("dtype_of", "an array has no attribute `dtype`")
-
-
+@case("init twice", "initialized")
 def check_init(table: Table) -> None:
     """A program may have set the framework up, and have arrays, before arraybridge does it."""
     if not table.get("init") or table.get("initialized"):
@@ -160,48 +159,14 @@ def check_init(table: Table) -> None:
         raise Lie("initialized", f"init twice breaks arrays ({words(error)}); {remedy}") from error
 
 
+@case("classes")
 def check_classes(table: Table) -> None:
     array, _ = some(table)
     if not table.owns(array):
         raise Lie("classes", f"an array is a {class_name(type(array))}, which is not listed")
 
 
-def check_dtype(table: Table, dtype: str) -> str | None:
-    if hint := table.missing().get(dtype):
-        return f"missing now: {hint}"
-    try:
-        expected = table.dtype(dtype)
-    except Exception as error:
-        if dtype in EXTENDED and table.name in KNOWN:
-            return f"not in this version: {words(error)}"
-        raise Lie("dtypes" if dtype in EXTENDED else "dtype", words(error)) from error
-    carry(table, sample(dtype, table.plain_shape()))
-    array, native = some(table, dtype)
-    found = table.dtype_of(array)
-    is_said = table.get("dtype_of") or (found is not None and table.get("dtype") != "name")
-    if is_said and found != expected:
-        key = "dtype_names" if dtype in table.get("dtype_names", {}) else table.dtype_fault(found)
-        raise Lie(key, f"{dtype} is {expected!r}, and an array of it has {found!r}")
-    if is_said:
-        check_distinct(table, dtype, expected)
-    if table.get("to_numpy") and not table.uses_dlpack(dtype, "export"):
-        same(numpy.asarray(table.run("to_numpy", data=array)), native, "to_numpy", dtype)
-    if table.get("from_numpy") and not table.uses_dlpack(dtype, "import"):
-        table.compare(table.upload(native), native, "from_numpy", dtype)
-    return None
-
-
-def check_distinct(table: Table, dtype: str, expected: Any) -> None:
-    """No two dtypes are one object of the framework."""
-    for other in table.dtypes[: table.dtypes.index(dtype)]:
-        is_same = False
-        with contextlib.suppress(Exception):  # of one that is missing; its own case says so
-            is_same = bool(table.dtype(other) == expected)
-        if is_same:
-            key = "dtype_names" if table.get("dtype_names") else "dtype"
-            raise Lie(key, f"{other} and {dtype} are both {expected!r}")
-
-
+@case("shape", "shape_of")
 def check_shape_of(table: Table) -> None:
     array, native = some(table)
     if not table.get("shape_of") and not hasattr(array, "shape"):
@@ -212,59 +177,50 @@ def check_shape_of(table: Table) -> None:
         raise Lie("shape_of", f"it gives {found} for an array of the shape {native.shape}")
 
 
-def check_slices(table: Table, dtype: str = "") -> None:
-    """The slices are arrays of the framework, with the values of the array."""
-    native = sample(dtype or table.plain_dtype(), (2, *table.plain_shape()[1:]))
-    array = table.make(native)
-    with blaming("slices"):
-        by_index = table.get("slices") == "index"
-        found = [array[index] for index in range(2)] if by_index else list(array)
-    for got, expected in zip(found, native, strict=True):
-        if not table.owns(got):
-            raise Lie("slices", f"a slice is a {type(got)}")
-        table.compare(got, expected, "slices", "a slice")
+@case("dtype")
+def check_named(table: Table) -> None:
+    """The plainest array has a dtype that the table knows."""
+    array, native = some(table)
+    found, dtype = table.dtype_of(array), str(native.dtype)
+    if table.get("dtype_of") and not any(found == each for each in table.dtype_objects().values()):
+        raise Lie(table.dtype_fault, f"an array of {dtype} has {found!r}")
+    if found is None and not hasattr(array, "dtype") and table.get("dtype_names"):
+        raise Lie("dtype_of", "an array has no attribute `dtype`")
 
 
-def check_kept(table: Table) -> str | None:
-    """Check that the export of an array in the framework's own memory outlives the array."""
-    if table.name in KNOWN or table.memory == "accelerator":
-        return None
-    native = sample(table.plain_dtype(), table.flat_shape(5000))
-    carry(table, native)
-    if table.get("from_numpy"):
-        check_from_numpy(table)
-    array = table.own(native)
-    if array is None:
-        return "nothing makes memory of the framework's own; add check.make to have it checked"
-    key, remedy = "to_numpy", "; copy it, or export it with an `owner`"
-    if table.uses_dlpack(str(native.dtype), "export"):
-        key, remedy = "export.owner", ""
-        owner = table.run("export.owner", data=array) if table.get("export.owner") else None
-        exported = table.export(array)
-    else:
-        owner = exported = None
-        view = table.run("to_numpy", data=array)
-    del array
-    gc.collect()
-    churn = [table.own(numpy.zeros_like(native)) for _ in range(50)]
-    values = numpy.array(view) if exported is None else exported.values
-    if values is not None:
-        same(values, native, key, f"after the array was deleted{remedy}")
-    del churn, owner
+@case("dtype {item}", "dtypes", each=lambda table: table.dtypes)
+def check_dtype(table: Table, dtype: str) -> str | None:
+    if hint := table.missing().get(dtype):
+        return f"missing now: {hint}"
+    try:
+        expected = table.dtype(dtype)
+    except Exception as error:
+        if dtype in EXTENDED and table.name in KNOWN:
+            return f"not in this version: {words(error)}"
+        raise Lie("dtypes" if dtype in EXTENDED else "dtype", words(error)) from error
+    carry(table, table.sample(dtype))
+    array, native = some(table, dtype)
+    found = table.dtype_of(array)
+    is_said = table.get("dtype_of") or (found is not None and table.get("dtype") != "name")
+    if is_said and found != expected:
+        key = "dtype_names" if dtype in table.get("dtype_names", {}) else table.dtype_fault
+        raise Lie(key, f"{dtype} is {expected!r}, and an array of it has {found!r}")
+    for other in table.dtypes[: table.dtypes.index(dtype)] if is_said else ():
+        # No two dtypes are one object of the framework.
+        if other in (known := table.dtype_objects()) and equals(known[other], expected):
+            key = "dtype_names" if table.get("dtype_names") else "dtype"
+            raise Lie(key, f"{other} and {dtype} are both {expected!r}")
+    if table.get("to_numpy") and not table.uses_dlpack(dtype, "export"):
+        same(numpy.asarray(table.run("to_numpy", data=array)), native, "to_numpy", dtype)
+    if table.get("from_numpy") and not table.uses_dlpack(dtype, "import"):
+        table.compare(table.upload(native), native, "from_numpy", dtype)
     return None
 
 
-def key_of(error: BaseException, key: str) -> str:
-    """Return the key that an error names, if it is about the table; else the given one."""
-    if isinstance(error, Lie):
-        return error.key
-    is_about_it = isinstance(error, arraybridge.FrameworkTableError)
-    return (named_key(str(error)) if is_about_it else "") or key
-
-
-def left_out(table: Table, dtype: str) -> str | None:
+@case("dtype {item} left out", "dtypes", each=lambda t: [d for d in DTYPES if d not in t.dtypes])
+def check_left_out(table: Table, dtype: str) -> str | None:
     """A framework that can exchange more than its table says."""
-    native = sample(dtype, table.plain_shape())
+    native = table.sample(dtype)
     try:
         array = table.bring(producer(native))
         same(table.read(array, dtype), native, "dtypes", dtype)
@@ -276,42 +232,34 @@ def left_out(table: Table, dtype: str) -> str | None:
     raise Note(f"import and export keep {dtype}; add it to dtypes, or say why not")
 
 
+@case("no_dlpack {item}", "no_dlpack", each=of("no_dlpack"))
 def check_no_dlpack(table: Table, dtype: str) -> str | None:
-    native = sample(dtype, table.plain_shape())
+    native = table.sample(dtype)
     try:
         array = table.bring(producer(native))
-        values = table.export(array).values
-        if values is None:
+        view = table.export(array)
+        if view is None:
             return "the memory is not the host's"
-        same(values, native, "no_dlpack", dtype)
+        same(view, native, "no_dlpack", dtype)
     except Exception as error:
         return words(error)
     raise Note(f"DLPack keeps {dtype}; take it off no_dlpack")
 
 
+@case("ndim")
 def check_ndim(table: Table) -> None:
     least, most, dtype = table.least_ndim, table.most_ndim, table.plain_dtype()
-    carry(table, sample(dtype, table.plain_shape()))
-    problem = partial(axes_problem, table, dtype)
+    carry(table, table.sample(dtype))
+    samples = partial(table.sample, dtype)
     for axes in sorted({least, min(least + 1, most), min(9, most), min(32, most), most}):
-        found = problem(axes)
-        if found:
-            right = [each for each in range(max(axes, min(most, 9) + 1)) if not problem(each)]
+        if found := table.problem(samples(axes)):
+            tried = range(max(axes, min(most, 9) + 1))
+            right = [each for each in tried if not table.problem(samples(each))]
             work = f"; {spans(right)} work" if right else ""
             raise Lie("ndim", f"{axes} axes: {found}{work}")
     for axes in {least - 1, most + 1} - {-1, 65}:
-        if not problem(axes):
+        if not table.problem(samples(axes)):
             raise Note(f"arrays of {axes} axes work as well; ndim is narrower than it has to be")
-
-
-def axes_problem(table: Table, dtype: str, axes: int) -> str:
-    """Why there are no arrays of so many axes; "" if there are."""
-    native = sample(dtype, table.plain_shape(axes))
-    try:
-        table.compare(table.make(native), native, "", "")
-    except Exception as error:
-        return words(error)
-    return ""
 
 
 def says(table: Table, array: Any, shape: tuple[int, ...]) -> tuple[type, Any, bool]:
@@ -325,7 +273,7 @@ def shape_problem(table: Table, dtype: str, shape: tuple[int, ...]) -> str:
     native = sample(dtype, shape)
     try:
         array = table.make(native)
-        table.compare(array, native, "", "")
+        table.compare(array, native)
         usual, like = some(table, dtype)
         if (said := says(table, array, shape)) != says(table, usual, like.shape):
             return f"it says {said[1]!r} and {table.shape_of(array)} of itself"
@@ -344,28 +292,6 @@ def unusual_shapes(table: Table) -> Iterator[tuple[int, ...]]:
                 yield (*usual[:axis], length, *usual[axis + 1 :])
 
 
-def check_shapes(table: Table) -> None:
-    """Arrays of every shape that the table allows come in and out; of others, some do not."""
-    dtype = table.plain_dtype()
-    carry(table, sample(dtype, table.plain_shape()))
-    needless: dict[str, str] = {}
-    is_full = not table.get("empty", True) or "empty" in table.faults
-    for shape in unusual_shapes(table):
-        if 0 in shape and is_full:
-            continue
-        if axes_problem(table, dtype, len(shape)):
-            continue  # "ndim" says so
-        problem, refusing = shape_problem(table, dtype, shape), table.refusing(shape)
-        if problem and not refusing:
-            raise Lie("shapes", f"{shape} is allowed: {problem}")
-        if refusing and not problem:
-            needless.setdefault(refusing, f"`{refusing}` refuses {shape}, which works")
-        elif problem:
-            needless[refusing] = ""
-    if found := "; ".join(filter(None, needless.values())):
-        raise Note(f"{found}, as do the others that it refuses")
-
-
 def spans(numbers: Sequence[int]) -> str:
     """Sorted numbers in words: "0, 2 to 4"."""
     starts = [each for each in numbers if each - 1 not in numbers]
@@ -374,8 +300,9 @@ def spans(numbers: Sequence[int]) -> str:
     return ", ".join(f"{start} to {end}" if end > start else str(start) for start, end in both)
 
 
+@case("empty")
 def check_empty(table: Table) -> str | None:
-    carry(table, sample(table.plain_dtype(), table.plain_shape()))
+    carry(table, table.sample())
     plain = table.plain_shape()
     without = [(*plain[:axis], 0, *plain[axis + 1 :]) for axis in range(len(plain))]
     shape = next((each for each in without if not table.refusing(each)), None)
@@ -390,9 +317,30 @@ def check_empty(table: Table) -> str | None:
     return None
 
 
+@case("shapes")
+def check_shapes(table: Table) -> None:
+    """Arrays of every shape that the table allows come in and out; of others, some do not."""
+    dtype = table.plain_dtype()
+    carry(table, table.sample(dtype))
+    needless: dict[str, str] = {}
+    is_full = not table.get("empty", True) or "empty" in table.faults
+    for shape in unusual_shapes(table):
+        if 0 in shape and is_full or table.problem(table.sample(dtype, len(shape))):
+            continue  # "empty" and "ndim" say so
+        problem, refusing = shape_problem(table, dtype, shape), table.refusing(shape)
+        if problem and not refusing:
+            raise Lie("shapes", f"{shape} is allowed: {problem}")
+        if refusing and not problem:
+            needless.setdefault(refusing, f"`{refusing}` refuses {shape}, which works")
+        elif problem:
+            needless[refusing] = ""
+    if found := "; ".join(filter(None, needless.values())):
+        raise Note(f"{found}, as do the others that it refuses")
+
+
+@case("memory")
 def check_memory(table: Table) -> str | None:
-    array, _ = some(table)
-    memory = table.memory
+    array, memory = some(table)[0], table.memory
     if not hasattr(array, "__dlpack_device__"):
         return "the framework does not say where an array is"
     try:
@@ -405,6 +353,7 @@ def check_memory(table: Table) -> str | None:
     return f"DLPack device {kind}"
 
 
+@case("align")
 def check_align(table: Table) -> str | None:
     align, kept = table.get("align", 1), []
     if table.name not in KNOWN and not (table.get("copy") or not table.get("import.shares", True)):
@@ -422,20 +371,19 @@ def check_align(table: Table) -> str | None:
     return None
 
 
+@case("immutable")
 def check_immutable(table: Table) -> str | None:
     """Check whether a write changes memory that others see."""
     array, native = some(table)
     claimed = table.get("immutable", False)
     # What it keeps is the memory that the array has now.
-    exported, view = None, None
+    view = is_open = None
     if table.uses_dlpack(str(native.dtype), "export"):
-        exported = table.export(array)
-        is_open = exported.writable
-    elif table.address(array) is not None:
+        view = table.export(array)
+        is_open = view is None or view.flags.writeable
+    elif table.address(array) is not None:  # else `to_numpy` copies: nothing shows the memory
         view = table.run("to_numpy", data=array)
         is_open = view.flags.writeable
-    else:  # `to_numpy` copies, so that nothing shows the memory
-        is_open = None
     try:
         array[(0,) * native.ndim] = 1
     except Exception as error:
@@ -444,32 +392,65 @@ def check_immutable(table: Table) -> str | None:
         found = f"no element can be set ({words(error)})"
     else:
         table.wait(array)
-        seen = exported.values if exported is not None else view
-        if seen is None or bits(seen) != bits(native):
-            if claimed and seen is not None:
+        if view is None or bits(view) != bits(native):
+            if claimed and view is not None:
                 raise Lie("immutable", "immutable = true, and an element could be set in place")
             return "an element can be set" if not claimed else None
         found = "a write gives the array other memory"
     if not claimed and is_open is False:
-        why = "and its memory is shown as read-only: immutable = true"
-        raise Lie("immutable", f"{found}, {why}")
+        raise Lie("immutable", f"{found}, and its memory is shown as read-only: immutable = true")
     if not claimed and is_open is None:
         raise Note(f"{found}; if nothing changes the memory of an array, immutable = true")
     return found
 
 
+@case("slices", when=lambda t: t.get("slices") in ("iterate", "index") and t.most_ndim > 1)
+def check_slices(table: Table, dtype: str = "") -> None:
+    """The slices are arrays of the framework, with the values of the array."""
+    native = sample(dtype or table.plain_dtype(), (2, *table.plain_shape()[1:]))
+    array = table.make(native)
+    with blaming("slices"):
+        found = [array[0], array[1]] if table.get("slices") == "index" else list(array)
+    for got, expected in zip(found, native, strict=True):
+        if not table.owns(got):
+            raise Lie("slices", f"a slice is a {type(got)}")
+        table.compare(got, expected, "slices", "a slice")
+
+
+@case("memory is kept", "export.owner")
+def check_kept(table: Table) -> str | None:
+    """Check that the export of an array in the framework's own memory outlives the array."""
+    if table.name in KNOWN or table.memory == "accelerator":
+        return None
+    native = sample(table.plain_dtype(), table.flat_shape(5000))
+    carry(table, native)
+    if table.get("from_numpy"):
+        check_from_numpy(table)
+    array = table.own(native)
+    if array is None:
+        return "nothing makes memory of the framework's own; add check.make to have it checked"
+    owner, key, remedy = None, "to_numpy", "; copy it, or export it with an `owner`"
+    if table.uses_dlpack(str(native.dtype), "export"):
+        key, remedy = "export.owner", ""
+        owner = table.run("export.owner", data=array) if table.get("export.owner") else None
+        view = table.export(array)
+    else:
+        view = table.run("to_numpy", data=array)
+    del array
+    gc.collect()
+    churn = [table.own(numpy.zeros_like(native)) for _ in range(50)]
+    if view is not None:
+        same(numpy.array(view), native, key, f"after the array was deleted{remedy}")
+    del churn, owner
+    return None
+
+
 # Imports ------------------------------------------------------------------------------------------
 
 
-def import_cases(table: Table) -> Iterator[Case]:
-    if not table.get("import") or table.memory == "accelerator":
-        return
-    for kind in STRIDES:
-        yield f"import of {kind} strides", "import.strides", partial(check_strides, table, kind)
-    yield "import of unaligned memory", "import.align", partial(check_unaligned, table)
-    yield "import of read-only memory", "import.read_only", partial(check_flag, table)
-    yield "import shares", "import.shares", partial(check_shares, table)
-    yield "import keeps the source alive", "import.op", partial(check_keeps, table)
+def imports(table: Table) -> bool:
+    """Return whether a table has an import of memory on the host."""
+    return bool(table.get("import")) and table.memory != "accelerator"
 
 
 def strided(dtype: str, kind: str, most: int = 64) -> numpy.ndarray | None:
@@ -478,15 +459,11 @@ def strided(dtype: str, kind: str, most: int = 64) -> numpy.ndarray | None:
         flat = aligned(numpy.arange(24).astype(dtype_of(dtype)))
         return {"contiguous": flat, "positive": flat[::3], "any": flat[::-2]}.get(kind)
     base = aligned(sample(dtype, (4, 6)))
-    views = {
-        "contiguous": base,
-        "permuted": base.T,
-        "positive": base[::2, ::3],
-        "any": base[::-1, ::-2],
-    }
-    return views[kind]
+    views = (base, base.T, base[::2, ::3], base[::-1, ::-2])
+    return views[STRIDES.index(kind)]
 
 
+@case("import of {item} strides", "import.strides", when=imports, each=lambda table: STRIDES)
 def check_strides(table: Table, kind: str) -> str | None:
     widest = table.get("import.strides", "any")
     if table.get("import.forgets_strides"):
@@ -495,8 +472,7 @@ def check_strides(table: Table, kind: str) -> str | None:
     claimed = STRIDES.index(kind) <= STRIDES.index(widest)
     dtype = next((d for d in ("float32", "uint8") if table.uses_dlpack(d, "import")), "float32")
     native = strided(dtype, kind, table.most_ndim)
-    native = native if native is None else table.fitted(native)
-    if native is None:
+    if native is None or (native := table.fitted(native)) is None:
         return "an array of the table has no such strides"
     try:
         array = table.bring(native)
@@ -509,7 +485,7 @@ def check_strides(table: Table, kind: str) -> str | None:
     if not table.get("import.shares", True):
         return None
     address = table.address(array)
-    shares = address == native.__array_interface__["data"][0]
+    shares = address == native.ctypes.data
     if claimed and not shares and address is not None and imports_share(table):
         raise Lie("import.strides", f"{kind} strides are copied, so the table promises too much")
     if not claimed and shares:
@@ -531,6 +507,7 @@ def flat(table: Table, at: int = 0, size: int = 64) -> numpy.ndarray:
     return aligned(values.reshape(shape), at)
 
 
+@case("import of unaligned memory", "import.align", when=imports)
 def check_unaligned(table: Table) -> str | None:
     align = table.get("import.align", 1)
     for at in (0, 64, 32, 16, 8, 4):
@@ -549,6 +526,7 @@ def check_unaligned(table: Table) -> str | None:
     return None
 
 
+@case("import of read-only memory", "import.read_only", when=imports)
 def check_flag(table: Table) -> str | None:
     claimed = table.get("import.read_only", False)
     refused_by_table = table.get("import.writable_only", False)
@@ -581,6 +559,7 @@ def check_flag(table: Table) -> str | None:
     return refused or None
 
 
+@case("import shares", "import.shares", when=imports)
 def check_shares(table: Table) -> None:
     native = flat(table)
     dtype = str(native.dtype)
@@ -595,6 +574,7 @@ def check_shares(table: Table) -> None:
         raise Lie("import.shares", f"the import {what} memory; shares = {str(follows).lower()}")
 
 
+@case("import keeps the source alive", "import.op", when=imports)
 def check_keeps(table: Table) -> None:
     native = flat(table, size=4096)
     expected = native.copy()
@@ -609,10 +589,10 @@ def check_keeps(table: Table) -> None:
 # Operations ---------------------------------------------------------------------------------------
 
 
+@given("copy")
 def check_copy(table: Table) -> str | None:
     lacking = []
-    gone = table.missing()
-    for dtype in (dtype for dtype in table.dtypes if dtype not in gone):
+    for dtype in table.dtypes:
         if table.lacks(dtype):  # its own case says so
             continue
         array, native = some(table, dtype)
@@ -638,9 +618,9 @@ def check_copy(table: Table) -> str | None:
     raise Note(f"{found}; on the host arraybridge copies")
 
 
+@given("to_numpy")
 def check_to_numpy(table: Table) -> str | None:
-    dtypes = [dtype for dtype in table.dtypes if not table.uses_dlpack(dtype, "export")]
-    dtype = table.plain_dtype(dtypes)
+    dtype = table.plain_dtype([d for d in table.dtypes if not table.uses_dlpack(d, "export")])
     array, native = some(table, dtype)
     got = table.run("to_numpy", data=array)
     if not isinstance(got, numpy.ndarray):
@@ -654,13 +634,14 @@ def check_to_numpy(table: Table) -> str | None:
     return "a view" if shares else "a copy"
 
 
+@given("from_numpy")
 def check_from_numpy(table: Table) -> None:
     used = [each for each in table.dtypes if not table.uses_dlpack(each, "import")]
-    carry(table, sample(table.plain_dtype(used), table.plain_shape()))
+    carry(table, table.sample(table.plain_dtype(used)))
     for dtype in used or table.dtypes:
         if table.lacks(dtype):
             continue
-        native = aligned(sample(dtype, table.plain_shape()))
+        native = aligned(table.sample(dtype))
         expected = native.copy()
         made = table.upload(native)
         native[...] = numpy.zeros(1, native.dtype)[0]
@@ -668,11 +649,13 @@ def check_from_numpy(table: Table) -> None:
         table.compare(made, expected, "from_numpy", what)
 
 
+@given("watched")
 def check_watched(table: Table) -> None:
     if table.run("watched", data=some(table)[0]):
         raise Lie("watched", "it is true of an array that nothing records")
 
 
+@given("version")
 def check_version(table: Table, key: str = "version") -> None:
     """The version rises with a write, and with the op that counts one."""
     array, native = some(table)
@@ -686,6 +669,9 @@ def check_version(table: Table, key: str = "version") -> None:
         raise Lie(key, f"the version was {before} before a write, and {after} after it")
 
 
+given("count_write")(partial(check_version, key="count_write"))
+
+
 def beginning(capsule: Any) -> int | None:
     """Where the memory of a DLPack capsule begins, on whatever device."""
     name, pointer = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
@@ -697,6 +683,7 @@ def beginning(capsule: Any) -> int | None:
     return ctypes.c_void_p.from_address(pointer(capsule, found) + before).value
 
 
+@given("places")
 def check_places(table: Table) -> None:
     """An array is where it was before, and not where another one is."""
     array, other = some(table)[0], some(table)[0]
@@ -707,10 +694,10 @@ def check_places(table: Table) -> None:
         raise Lie("places", f"an array is at {first} and {again}, and another one at {elsewhere}")
 
 
-def check_ready(table: Table) -> None:
-    table.wait(some(table)[0])
+given("ready")(lambda table: table.wait(some(table)[0]))
 
 
+@given("clear")
 def check_clear(table: Table) -> str | None:
     """On a machine without the device, an op may raise: arraybridge does not call it there."""
     for op in table.get("clear"):
@@ -718,11 +705,12 @@ def check_clear(table: Table) -> str | None:
             table.evaluate("clear", op)
         except Exception as error:
             if isinstance(error, Lie) or table.memory == "host":
-                raise Lie("clear", words(error)) from error
+                raise
             return words(error)
     return None
 
 
+@given("export.buffer")
 def check_buffer(table: Table) -> None:
     array, native = some(table)
     same(numpy.asarray(memoryview(array)), native, "export.buffer", "the buffer")
@@ -744,52 +732,14 @@ def check_device(table: Table, key: str) -> str:
     return str(found)
 
 
-def check_device_of(table: Table) -> str:
-    return str(table.run("device.of", data=some(table)[0]))
+for _key in ("device.host", "device.count", "device.current", "device.default", "device.hosts"):
+    given(_key)(partial(check_device, key=_key))
 
 
-# The checks of keys that every table has, and of keys that it may have.
-ALWAYS: dict[str, Callable[[Table], str | None]] = {
-    "ndim": check_ndim,
-    "empty": check_empty,
-    "shapes": check_shapes,
-    "memory": check_memory,
-    "align": check_align,
-    "immutable": check_immutable,
-}
-IF_GIVEN: dict[str, Callable[[Table], str | None]] = {
-    "copy": check_copy,
-    "to_numpy": check_to_numpy,
-    "from_numpy": check_from_numpy,
-    "watched": check_watched,
-    "version": check_version,
-    "count_write": partial(check_version, key="count_write"),
-    "places": check_places,
-    "ready": check_ready,
-    "clear": check_clear,
-    "export.buffer": check_buffer,
-    "device.host": partial(check_device, key="device.host"),
-    "device.count": partial(check_device, key="device.count"),
-    "device.current": partial(check_device, key="device.current"),
-    "device.default": partial(check_device, key="device.default"),
-    "device.hosts": partial(check_device, key="device.hosts"),
-    "device.of": check_device_of,
-}
+given("device.of")(lambda table: str(table.run("device.of", data=some(table)[0])))
 
 
 # Reasons ------------------------------------------------------------------------------------------
-
-
-def reason_cases(table: Table) -> Iterator[Case]:
-    for kind in ("guards", "reasons"):
-        for index, reason in enumerate(table.get(kind, [])):
-            run = partial(check_reason, table, kind, reason)
-            yield f"{kind}: {reason['why']}", f"{kind}[{index}]", run
-    for index, refused in enumerate(table.get("refuse", [])):
-        run = partial(check_refused, table, refused)
-        yield f"refuse: {refused['why']}", f"refuse[{index}]", run
-    for name in table.get("values", {}):
-        yield f"values: {name}", "values", partial(check_class, name)
 
 
 KINDS = {"bool": "b", "unsigned": "u", "signed": "i", "float": "f", "complex": "c"}
@@ -803,7 +753,7 @@ def example_of(table: Table, why: str) -> Any:
     return None
 
 
-def check_reason(table: Table, kind: str, reason: dict[str, Any]) -> str | None:
+def check_reason(table: Table, reason: dict[str, Any], kind: str) -> str | None:
     """It is false for ordinary arrays, true for the example, and arraybridge acts on it."""
     wanted = [KINDS[each] for each in reason.get("kinds", KINDS)]
     for dtype in table.dtypes:
@@ -813,7 +763,7 @@ def check_reason(table: Table, kind: str, reason: dict[str, Any]) -> str | None:
             array, _ = some(table, dtype)
         except Exception:
             continue
-        if bool(table.evaluate(kind, reason["when"], data=array)):
+        if table.evaluate(kind, reason["when"], data=array):
             raise Lie(kind, f"`{reason['when']}` is true for an ordinary array of {dtype}")
     example = example_of(table, reason["why"])
     if example is None:
@@ -827,6 +777,11 @@ def check_reason(table: Table, kind: str, reason: dict[str, Any]) -> str | None:
         arraybridge.convert(example, "numpy", copy=True)
         return None
     return refused_for(example, reason["why"], kind)
+
+
+for _kind in ("guards", "reasons"):
+    _register = case(f"{_kind}: {{item}}", f"{_kind}[{{index}}]", each=of(_kind))
+    _register(partial(check_reason, kind=_kind))
 
 
 def refused_for(example: Any, why: str, key: str) -> str:
@@ -847,10 +802,7 @@ def existing(name: str) -> type:
     return found
 
 
-def check_class(name: str) -> None:
-    existing(name)
-
-
+@case("refuse: {item}", "refuse[{index}]", each=of("refuse"))
 def check_refused(table: Table, refused: dict[str, Any]) -> str | None:
     if not any(map(find_class, refused["classes"])):
         raise Note(f"none of {', '.join(refused['classes'])} exists in the installed version")
@@ -860,25 +812,26 @@ def check_refused(table: Table, refused: dict[str, Any]) -> str | None:
     return refused_for(example, refused["why"], "refuse")
 
 
+@case("values: {item}", "values", each=of("values"))
+def check_class(table: Table, name: str) -> None:
+    existing(name)
+
+
 # Array operations ---------------------------------------------------------------------------------
 
 
-def array_cases(table: Table) -> Iterator[Case]:
-    if not table.get("array"):
-        return
-    checks: dict[str, Callable[[Table, str], None]] = {
-        op: partial(check_array_op, op=op) for op in ARRAY_OPS
-    }
-    checks["astype"] = check_astype
-    checks |= {"unstack": check_unstack} if table.get("array.unstack") else {}
-    checks |= {"write": check_write} if table.get("array.write") else {}
-    checks |= {"divided": check_divided} if table.get("array.divided") else {}
-    for op, check in checks.items():
-        yield f"array.{op}", f"array.{op}", partial(for_dtypes, table, check)
+def operations(table: Table) -> list[str]:
+    """The operations of [X.array]: those that every table has, and those that it names."""
+    more = [op for op in ("unstack", "write", "divided") if table.get(f"array.{op}")]
+    return [*ARRAY_OPS, *more] if table.get("array") else []
 
 
-def for_dtypes(table: Table, check: Callable[[Table, str], None]) -> None:
+@case("array.{item}", each=operations)
+def check_operation(table: Table, op: str) -> None:
     """An operation that a framework lacks is done on the host; one that differs is a mistake."""
+    own = {"astype": check_astype, "unstack": check_unstack, "write": check_write}
+    own["divided"] = check_divided
+    check = own.get(op, partial(check_array_op, op=op))
     lacking: dict[str, str] = {}
     for dtype in ("bool", "uint8", "uint16", "int32", "float32"):
         if dtype in table.dtypes:
@@ -917,7 +870,7 @@ def check_array_op(table: Table, dtype: str, op: str) -> None:
         native = native.reshape(1, 3, 4)
     low, high = (1.0, 3.0) if dtype == "float32" else (1, 3)
     expected = numpy.asarray(EXPECTED[op](native, native.dtype.type(low), native.dtype.type(high)))
-    try:
+    with noting(table.get(f"array.{op}")):
         array = table.make(native)
         scope: dict[str, Any] = {"data": array}
         if joins:
@@ -930,10 +883,6 @@ def check_array_op(table: Table, dtype: str, op: str) -> None:
             scope |= {"mask": array == array, "other": other}
         got = table.run(f"array.{op}", xp=table.run("array.namespace"), **scope)
         values = numpy.asarray(got) if numpy.isscalar(got) else table.read(got, dtype)
-    except Exception as error:
-        if isinstance(error, Lie) and table.get(f"array.{op}"):
-            raise
-        raise Note(words(error)) from error
     if values.shape != expected.shape or not (values == expected).all():
         found = f"{values.tolist()} instead of {expected.tolist()}"
         # Every operation of a cast is compared with the host's before it is used.
@@ -972,15 +921,12 @@ def check_divided(table: Table, dtype: str) -> None:
 def check_astype(table: Table, dtype: str) -> None:
     native, xp = plain(dtype), table.run("array.namespace")
     for to in ("uint8", "int32", "float32"):
-        if to not in table.dtypes:
-            continue
-        try:
-            target = table.dtype(to)
-            cast = table.run("array.astype", xp=xp, data=table.make(native), dtype=target)
-            got = table.read(cast, to)
-        except Exception as error:
-            raise Note(words(error)) from error
-        same(got, native.astype(to), "array.astype", f"{dtype} to {to}")
+        if to in table.dtypes:
+            with noting(False):
+                target = table.dtype(to)
+                cast = table.run("array.astype", xp=xp, data=table.make(native), dtype=target)
+                got = table.read(cast, to)
+            same(got, native.astype(to), "array.astype", f"{dtype} to {to}")
 
 
 # Out of memory ------------------------------------------------------------------------------------
@@ -999,6 +945,7 @@ def error_of(rule: dict[str, Any]) -> BaseException | str:
         return f"the class exists; no error of it could be made ({words(reason)})"
 
 
+@case("oom {item}", "oom[{index}]", each=of("oom"))
 def check_rule(table: Table, rule: dict[str, Any]) -> str | None:
     """An error of the class is recognised by the rule's text, and answered with a retry."""
     error = error_of(rule)
@@ -1008,22 +955,6 @@ def check_rule(table: Table, rule: dict[str, Any]) -> str | None:
         raise Lie("oom", f"an error of {rule['class']} is not recognised")
     check_retry(table, rule["class"], error)
     return None
-
-
-def check_gaps(table: Table) -> None:
-    """A declared function adds a note to an error of each rule."""
-    for rule in table.get("gaps"):
-        error = error_of(rule)
-
-        @getattr(arraybridge, table.name)
-        def function(error: Any = error) -> None:
-            raise error
-
-        if isinstance(error, BaseException):
-            with contextlib.suppress(type(error)):
-                function()
-            if "input_dtype" not in str(getattr(error, "__notes__", "")):
-                raise Lie("gaps", f"an error of {rule['class']} is not recognised")
 
 
 def check_retry(table: Table, kind: str, error: BaseException) -> None:
@@ -1043,6 +974,7 @@ def check_retry(table: Table, kind: str, error: BaseException) -> None:
         raise Lie("oom", f"{kind} was raised, and there was no retry")
 
 
+@case("out of memory", "oom")
 def check_out_of_memory(table: Table) -> str | None:
     """Ask for more memory than there is, and see whether a rule recognises the error."""
     op = table.get("check.too_much")
@@ -1059,6 +991,24 @@ def check_out_of_memory(table: Table) -> str | None:
     raise Lie("check.too_much", "it did not run out of memory")
 
 
+@case("gaps", when=of("gaps"))
+def check_gaps(table: Table) -> None:
+    """A declared function adds a note to an error of each rule."""
+    for rule in table.get("gaps"):
+        error = error_of(rule)
+
+        @getattr(arraybridge, table.name)
+        def function(error: Any = error) -> None:
+            raise error
+
+        if isinstance(error, BaseException):
+            with contextlib.suppress(type(error)):
+                function()
+            if "input_dtype" not in str(getattr(error, "__notes__", "")):
+                raise Lie("gaps", f"an error of {rule['class']} is not recognised")
+
+
+@case("memory is released", "export")
 def check_released(table: Table) -> str | None:
     """An array that was exported is released with the last of its views."""
     array, native = some(table)
@@ -1074,15 +1024,23 @@ def check_released(table: Table) -> str | None:
     return None
 
 
+def key_of(error: BaseException, key: str) -> str:
+    """Return the key that an error names, if it is about the table; else the given one."""
+    if isinstance(error, Lie):
+        return error.key
+    is_about_it = isinstance(error, arraybridge.FrameworkTableError)
+    return (named_key(str(error)) if is_about_it else "") or key
+
+
 def run(
     table: Table, cases: Iterable[Case], over: Sequence[str], report: Callable[..., None]
 ) -> None:
     """Go through cases, but for those that were ``over`` before, and report each."""
-
-    found = (
-        (name, {"key": key}, partial(outcome, table, key, check)) for name, key, check in cases
+    run_each(
+        ((name, {"key": key}, partial(outcome, table, key, check)) for name, key, check in cases),
+        over,
+        report,
     )
-    run_each(found, over, report)
 
 
 def outcome(table: Table, key: str, check: Callable[[], str | None]) -> dict[str, Any]:
@@ -1108,7 +1066,7 @@ def _main(name: str, over: str) -> None:
     if table.get("init") and not table.get("initialized"):
         # arraybridge sets the framework up as well. It has to be done before there are arrays.
         with contextlib.suppress(Exception):
-            arraybridge.explain(sample(table.plain_dtype(), table.plain_shape()), name)
+            arraybridge.explain(table.sample(), name)
     set_up(table)
     run(table, cases(table), json.loads(over), report)
 

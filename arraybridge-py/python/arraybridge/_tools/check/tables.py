@@ -13,6 +13,7 @@ import importlib
 import json
 import math
 import re
+import sys
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.util import find_spec
@@ -33,6 +34,7 @@ __all__ = ["STANDARD", "Lie", "Table", "dtype_of", "tables"]
 _KEYS: dict[str, Any] = json.loads(_core._KEYS)
 STANDARD: tuple[str, ...] = tuple(_KEYS["standard"])
 EXTENDED: tuple[str, ...] = tuple(each for each in _KEYS["dtypes"] if each not in STANDARD)
+DTYPES = STANDARD + EXTENDED
 # What keys of [X.array] are, if the table does not say.
 ARRAY_OPS: dict[str, str] = {
     key: of["default"] for key, of in _KEYS["keys"]["array"]["keys"].items() if "default" in of
@@ -70,13 +72,13 @@ def blaming(key: str, what: str = "") -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def noting() -> Iterator[None]:
-    """Make a note of an error, unless it is a mistake of the table."""
+def noting(of_table: object = True) -> Iterator[None]:
+    """Make a note of an error, unless it is a mistake of an operation that the table has."""
     try:
         yield
-    except Lie:
-        raise
     except Exception as error:
+        if of_table and isinstance(error, Lie):
+            raise
         raise Note(words(error)) from error
 
 
@@ -101,32 +103,23 @@ def dtype_of(name: str) -> numpy.dtype:
     return numpy.dtype(getattr(ml_dtypes, name, name))
 
 
+def equals(one: Any, other: Any) -> bool:
+    """Return whether two objects are equal; false if they cannot be compared."""
+    try:
+        return bool(one == other)
+    except Exception:
+        return False
+
+
 def class_name(kind: type) -> str:
     """The name of a class as tables list it."""
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-class Exported:
-    """Memory in a DLPack capsule, which is taken over."""
-
-    def __init__(self, capsule: Any) -> None:
-        self._memory = _core.Tensor._adopt(capsule)
-
-    @property
-    def values(self) -> numpy.ndarray | None:
-        """A copy of the values that it has now; None if the memory is not the host's."""
-        return numpy.array(self._memory) if self._memory.device == "host" else None
-
-    @property
-    def writable(self) -> bool:
-        """Whether it is not marked as read-only; true if the memory is not the host's."""
-        return self._memory.device != "host" or numpy.asarray(self._memory).flags.writeable
-
-    @property
-    def address(self) -> int | None:
-        """The address of the first element; None if the memory is not the host's."""
-        is_there = self._memory.device == "host"
-        return numpy.asarray(self._memory).ctypes.data if is_there else None
+def view_of(capsule: Any) -> numpy.ndarray | None:
+    """The memory of a DLPack capsule, which is taken over; None if it is not the host's."""
+    memory = _core.Tensor._adopt(capsule)
+    return numpy.asarray(memory) if memory.device == "host" else None
 
 
 class _Instances:
@@ -236,6 +229,10 @@ class Table:
         shapes = [(1,) * (axes - 3) + each for each in last]
         return next(filter(self.admits, shapes), shapes[0])
 
+    def sample(self, dtype: str = "", axes: int | None = None) -> numpy.ndarray:
+        """Values of a dtype, by default a plain one, in a plain shape."""
+        return sample(dtype or self.plain_dtype(), self.plain_shape(axes))
+
     def flat_shape(self, size: int) -> tuple[int, ...]:
         """A shape with one long axis, and as many before it as the table needs."""
         before = self.least_ndim - 1
@@ -298,20 +295,18 @@ class Table:
         has_any = any(hasattr(self.module, named.get(each, each)) for each in self.dtypes)
         return self.evaluate("dtype", f"module.{theirs}") if has_any else theirs
 
-    def dtype_objects(self) -> Iterator[Any]:
-        """The dtype objects that the installed version has."""
+    def dtype_objects(self) -> dict[str, Any]:
+        """The dtype objects that the installed version has, by name."""
+        found = {}
         for each in self.dtypes:
             with contextlib.suppress(Exception):
-                yield self.dtype(each)
+                found[each] = self.dtype(each)
+        return found
 
-    def dtype_fault(self, found: Any) -> str:
+    @property
+    def dtype_fault(self) -> str:
         """The key that is wrong if an array has a dtype that `dtype` does not give."""
-        objects = list(self.dtype_objects())
-        if not self.get("dtype_of"):
-            return "dtype"
-        if any(type(found) is type(each) for each in objects) and not self.get("dtype"):
-            return "dtype"
-        return "dtype_of" if self.get("dtype") else "dtype"
+        return "dtype_of" if self.get("dtype_of") and self.get("dtype") else "dtype"
 
     def misspelt(self) -> Iterator[tuple[str, str]]:
         """The classes and the names in operations that do not exist, each with its key."""
@@ -329,26 +324,20 @@ class Table:
             for each in lost:
                 # Another class may be that of another version: then the name is hardly misspelt.
                 alike = 0.75 if len(lost) == len(listed) else 0.9
-                near = nearest(self._owner(each), each.rpartition(".")[2], alike)
+                module, _, last = each.rpartition(".")
+                near = nearest(sys.modules.get(module), last, alike)
                 if len(lost) == len(listed) or near:
                     yield key, self.at_text(each, each, near)
         for key, op in operations(self.keys):
-            found = self._missing_name(op)
-            if found:
-                yield key, self.at_text(op, *found)
+            # A module that is imported where its name is read may lack a library.
+            with contextlib.suppress(SyntaxError, ImportError):
+                if found := self._missing_name(ast.parse(op, mode="eval")):
+                    yield key, self.at_text(op, *found)
 
-    def _owner(self, name: str) -> Any:
-        with contextlib.suppress(ImportError):
-            return importlib.import_module(name.rpartition(".")[0])
-        return None
-
-    def _missing_name(self, op: str) -> tuple[str, str] | None:
+    def _missing_name(self, op: ast.AST) -> tuple[str, str] | None:
         """The first name that an operation reads of a module or a class and that is not there."""
-        # A module that is imported where its name is read may lack a library.
-        with contextlib.suppress(SyntaxError, ImportError):
-            for node in ast.walk(ast.parse(op, mode="eval")):
-                if not isinstance(node, ast.Attribute):
-                    continue
+        for node in ast.walk(op):
+            if isinstance(node, ast.Attribute):
                 owner = self._object(node.value)
                 if owner is not None and not hasattr(owner, node.attr):
                     near = nearest(owner, node.attr)
@@ -434,10 +423,14 @@ class Table:
         has_no_dlpack = self.uses("import.op", "array") and self.get("to_numpy") is not None
         return self.get("import") is not None and not has_no_dlpack
 
+    def _is_known(self, dtype: str) -> bool:
+        """Return whether `arrays` can make and read such arrays."""
+        return self.name == "numpy" or (self.name in arrays.KNOWN and dtype in STANDARD)
+
     def make(self, native: numpy.ndarray) -> Any:
         """An array of the framework with the values of a NumPy array, in memory of its own."""
         dtype = str(native.dtype)
-        if self.name == "numpy" or (self.name in arrays.KNOWN and dtype in STANDARD):
+        if self._is_known(dtype):
             return arrays.make(self.name, native, self.place or arrays.places(self.name)[0])
         # An array that should have copied it, and did not, is read right until it is found out.
         self._source = native = aligned(native)
@@ -454,14 +447,15 @@ class Table:
 
     def lacks(self, dtype: str) -> bool:
         """Return whether arrays of a dtype cannot be made and read, which its own case says."""
-        if dtype in self.missing():
-            return True
+        return dtype in self.missing() or bool(self.problem(self.sample(dtype)))
+
+    def problem(self, native: numpy.ndarray) -> str:
+        """Why values do not come into the framework and out again; "" if they do."""
         try:
-            native = sample(dtype, self.plain_shape())
-            self.compare(self.make(native), native, "", "")
-        except Exception:
-            return True
-        return False
+            self.compare(self.make(native), native)
+        except Exception as error:
+            return words(error)
+        return ""
 
     def own(self, native: numpy.ndarray) -> Any:
         """An array in memory that the framework allocated; None if the table names no way."""
@@ -484,18 +478,14 @@ class Table:
             self.run("fill", array=made, data=native)
         return made
 
-    def capsule(self, array: Any) -> Any:
-        """A capsule, by the framework's own export."""
-        if self.get("export.op") is None:
-            try:
-                return array.__dlpack__(max_version=(1, 0))
-            except TypeError:
-                return array.__dlpack__()
-        return self.run("export.op", data=array, stream=None, version=(1, 0))
-
-    def export(self, array: Any) -> Exported:
-        """Return the description by the framework's own export."""
-        return Exported(self.capsule(array))
+    def export(self, array: Any) -> numpy.ndarray | None:
+        """The memory of an array, by the framework's own export; None if it is not the host's."""
+        if self.get("export.op") is not None:
+            return view_of(self.run("export.op", data=array, stream=None, version=(1, 0)))
+        try:
+            return view_of(array.__dlpack__(max_version=(1, 0)))
+        except TypeError:
+            return view_of(array.__dlpack__())
 
     def shape_of(self, array: Any) -> tuple[int, ...] | None:
         """Return the shape of an array by the framework's word; None if it says nothing."""
@@ -508,25 +498,21 @@ class Table:
     def read(self, array: Any, dtype: str) -> numpy.ndarray:
         """The values, by the framework's own functions or the structure that it exports."""
         with blaming(self.way_out(dtype)):
-            return self._read(array, dtype)
+            self.wait(array)
+            if self._is_known(dtype):
+                return numpy.array(arrays.read(self.name, array))
+            found = None
+            if self.uses_dlpack(dtype, "export"):
+                found = self.export(array)
+                if found is None and self.get("device.host") and self.get("device.move"):
+                    found = self.export(self.run("device.move", data=array, device=self.device()))
+            if found is None:
+                if not self.get("to_numpy"):
+                    raise Lie("to_numpy", "there is no way to read an array; add to_numpy")
+                found = self.run("to_numpy", data=array)
+            return numpy.array(found)
 
-    def _read(self, array: Any, dtype: str) -> numpy.ndarray:
-        self.wait(array)
-        if self.name == "numpy" or (self.name in arrays.KNOWN and dtype in STANDARD):
-            return numpy.array(arrays.read(self.name, array))
-        found = None
-        if self.uses_dlpack(dtype, "export"):
-            found = self.export(array).values
-            if found is None and self.get("device.host") and self.get("device.move"):
-                on_host = self.run("device.move", data=array, device=self.device())
-                found = numpy.array(self.export(on_host).values)
-        if found is None:
-            if not self.get("to_numpy"):
-                raise Lie("to_numpy", "there is no way to read an array; add to_numpy")
-            found = numpy.array(self.run("to_numpy", data=array))
-        return found
-
-    def compare(self, array: Any, expected: numpy.ndarray, key: str, what: str) -> None:
+    def compare(self, array: Any, expected: numpy.ndarray, key: str = "", what: str = "") -> None:
         """Raise unless an array has the dtype, the shape and the values."""
         same(self.read(array, str(expected.dtype)), expected, key, what)
 
@@ -544,21 +530,16 @@ class Table:
                 return None
         if self.exports():
             with contextlib.suppress(Exception):  # of a dtype that goes through NumPy
-                return self.export(array).address
-        return self._address_of_view(array)
-
-    def _address_of_view(self, array: Any) -> int | None:
-        """The address of what ``to_numpy`` gives, if that is a view."""
+                view = self.export(array)
+                return None if view is None else view.ctypes.data
         if not self.get("to_numpy"):
             return None
-        views = [self.run("to_numpy", data=array) for _ in range(2)]
+        # `to_numpy` gives a view if two results have one address.
+        first, second = (self.run("to_numpy", data=array) for _ in range(2))
         # A number is not memory, and each byte that cannot be written to is in Python only once.
-        if not isinstance(views[0], numpy.ndarray):
+        if not isinstance(first, numpy.ndarray) or first.nbytes == 1 and not first.flags.writeable:
             return None
-        if views[0].nbytes == 1 and not views[0].flags.writeable:
-            return None
-        first, second = (view.__array_interface__["data"][0] for view in views)
-        return first if first == second else None
+        return first.ctypes.data if first.ctypes.data == second.ctypes.data else None
 
 
 def carry(table: Table, native: numpy.ndarray) -> None:
@@ -572,14 +553,21 @@ def carry(table: Table, native: numpy.ndarray) -> None:
     if lie is None:
         return
     alike = table.plain_shape(native.ndim)
-    if native.size and native.shape != alike and _trip(table, sample(dtype, alike))[0] > at:
-        raise Lie("shapes", f"{native.shape}: {lie}") from lie
-    is_unusual = native.ndim != len(shape) or not native.size
-    if is_unusual and _trip(table, sample(dtype, shape))[0] > at:
-        axes = f"{native.ndim} axes: " if native.size else ""
-        raise Lie("ndim" if native.size else "empty", f"{axes}{lie}") from lie
-    if dtype != plain and _trip(table, sample(plain, shape))[0] > at:
-        raise Lie("dtypes", f"{dtype}: {lie}") from lie
+    is_full = native.size > 0
+    # What is unusual about the values, others without it, and the key and the words for it.
+    for is_unusual, usual, key, what in (
+        (is_full and native.shape != alike, sample(dtype, alike), "shapes", f"{native.shape}: "),
+        (
+            is_full and native.ndim != len(shape),
+            sample(dtype, shape),
+            "ndim",
+            f"{native.ndim} axes: ",
+        ),
+        (not is_full, sample(dtype, shape), "empty", ""),
+        (dtype != plain, sample(plain, shape), "dtypes", f"{dtype}: "),
+    ):
+        if is_unusual and _trip(table, usual)[0] > at:
+            raise Lie(key, f"{what}{lie}") from lie
     raise lie
 
 
@@ -639,9 +627,7 @@ class Producer:
     """Exports a NumPy array of any dtype: NumPy refuses those of ml_dtypes."""
 
     def __init__(self, array: numpy.ndarray) -> None:
-        import arraybridge
-
-        self._tensor = arraybridge.Tensor(array)
+        self._tensor = _core.Tensor(array)
         self.dtype, self.array = array.dtype, array
 
     def __dlpack__(self, **options: Any) -> Any:
@@ -680,18 +666,18 @@ def sample(dtype: str, shape: tuple[int, ...]) -> numpy.ndarray:
     """Values that a narrower or another dtype would change."""
     native = dtype_of(dtype)
     count = int(numpy.prod(shape))
-    edges: list[Any]
     flat: numpy.ndarray
     if native.kind == "b":
         flat = numpy.arange(count) % 3 == 1
-    elif native.kind in "iu":
-        info = numpy.iinfo(native)
-        edges = [info.max, info.min, 1, 2, info.max - 1]
-        flat = numpy.array([edges[i % 5] if i % 7 < 5 else i % 50 for i in range(count)], native)
-    elif native.kind in "fc" and dtype in STANDARD:
-        largest = numpy.finfo(native).max / 2
-        edges = [1.5, -2.0, largest, -0.0, numpy.inf, numpy.nan, 3.0]
-        flat = numpy.array([edges[i % 7] if i % 9 < 7 else i % 50 for i in range(count)], native)
+    elif dtype in STANDARD:
+        if native.kind in "iu":
+            info = numpy.iinfo(native)
+            edges: list[Any] = [info.max, info.min, 1, 2, info.max - 1]
+        else:
+            edges = [1.5, -2.0, numpy.finfo(native).max / 2, -0.0, numpy.inf, numpy.nan, 3.0]
+        many = len(edges)
+        values = (edges[i % many] if i % (many + 2) < many else i % 50 for i in range(count))
+        flat = numpy.array([*values], native)
         if native.kind == "c":
             flat = flat + native.type(1j) * numpy.arange(count).astype(native)
     else:  # float8 and bfloat16; e8m0 has powers of two only

@@ -43,7 +43,17 @@ class Refused(Exception):  # noqa: N818
 
 def sources(source: str | None, folder: Path) -> Path:
     """Return the folder of the sources: the given one, or that of an sdist, given or from pip."""
-    found = Path(source).resolve() if source else download(folder)
+    if source is None:
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
+        command += ["--no-binary", ":all:", "--dest", str(folder), f"{DISTRIBUTION}=={__version__}"]
+        if subprocess.run(command).returncode:
+            raise Refused(
+                f"pip finds no sdist of {DISTRIBUTION} {__version__}; give the sources with "
+                "--source: a folder (a checkout) or an sdist (.tar.gz)"
+            )
+        (found,) = folder.glob("*.tar.gz")
+    else:
+        found = Path(source).resolve()
     if found.is_file():
         try:
             with tarfile.open(found) as archive:
@@ -56,19 +66,6 @@ def sources(source: str | None, folder: Path) -> Path:
     project = tomllib.loads((found / "pyproject.toml").read_text())
     if project.get("project", {}).get("name") != DISTRIBUTION:
         raise Refused(f"{found} is not a source of {DISTRIBUTION}")
-    return found
-
-
-def download(folder: Path) -> Path:
-    """Download the sdist of this version with pip."""
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
-    command += ["--no-binary", ":all:", "--dest", str(folder), f"{DISTRIBUTION}=={__version__}"]
-    if subprocess.run(command).returncode:
-        raise Refused(
-            f"pip finds no sdist of {DISTRIBUTION} {__version__}; give the sources with "
-            "--source: a folder (a checkout) or an sdist (.tar.gz)"
-        )
-    (found,) = folder.glob("*.tar.gz")
     return found
 
 

@@ -59,29 +59,24 @@ def _get(name: str) -> Any:
 def places(name: str) -> list[str]:
     """Where the framework can keep arrays on this machine."""
     module = _get(name)
-    count = 0
-    if name == "cupy":
-        count = module.cuda.runtime.getDeviceCount()
-    elif name == "torch":
-        count = module.cuda.device_count()
-    elif name == "tensorflow":
-        count = len(module.config.list_logical_devices("GPU"))
-    elif name == "jax":
-        count = sum(device.platform == "gpu" for device in module.local_devices())
-    elif name == "pyclesperanto":
-        count = len(module.list_available_devices("all"))
-    host = ["host"] if _has_host(name) else []
-    return host + [f"accelerator:{index}" for index in range(count)]
+    has_host = name not in ("cupy", "pyclesperanto")
+    if name == "jax":  # it may have been told to use nothing but a GPU
+        try:
+            has_host = bool(module.local_devices(backend="cpu"))
+        except RuntimeError:
+            has_host = False
+    number = _ACCELERATORS[name](module) if name in _ACCELERATORS else 0
+    return ["host"] * has_host + [f"accelerator:{index}" for index in range(number)]
 
 
-def _has_host(name: str) -> bool:
-    """JAX may have been told to use nothing but a GPU."""
-    if name != "jax":
-        return name not in ("cupy", "pyclesperanto")
-    try:
-        return bool(_get(name).local_devices(backend="cpu"))
-    except RuntimeError:
-        return False
+# The number of accelerators that a framework finds.
+_ACCELERATORS: dict[str, Callable[[Any], int]] = {
+    "cupy": lambda cupy: cupy.cuda.runtime.getDeviceCount(),
+    "torch": lambda torch: torch.cuda.device_count(),
+    "tensorflow": lambda tensorflow: len(tensorflow.config.list_logical_devices("GPU")),
+    "jax": lambda jax: sum(device.platform == "gpu" for device in jax.local_devices()),
+    "pyclesperanto": lambda cle: len(cle.list_available_devices("all")),
+}
 
 
 def make(name: str, array: numpy.ndarray, place: str = "host") -> Any:
@@ -181,5 +176,4 @@ def finish(name: str, array: Any) -> None:
         array.device.synchronize()
     elif name == "tensorflow" and "GPU" in array.backing_device:
         # There is no call that waits, but a copy of one element waits for what was queued before.
-        _reshaped: Callable[..., Any] = _get(name).reshape
-        _reshaped(array, (-1,))[:1].numpy()
+        _get(name).reshape(array, (-1,))[:1].numpy()

@@ -1,11 +1,14 @@
 """Processes that report their results, one JSON object per line.
 
-The parent starts a ``Child`` and waits for it; the child calls ``reporter`` first of all.
+The parent starts a ``Child`` and waits for it; the child calls ``reporter`` first of all. This
+module as a child imports other modules in the given order, and reports nothing: the package itself
+is imported by ``python -m``, but it imports no framework and prepares nothing.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import signal
@@ -159,15 +162,6 @@ def run_each(cases: Iterable[Case], over: Sequence[str], report: Callable[..., N
         report(**{"name": name, "seconds": seconds, **about, **found})
 
 
-def _show(bar: Any, child: Child, before: int) -> None:
-    if bar is None or bar.disable:
-        return
-    messages = child.messages()
-    started = [message["start"] for message in messages if "start" in message]
-    bar.set_postfix_str("".join(started[-1:]), refresh=False)
-    bar.update(before + sum("name" in message for message in messages) - bar.n)
-
-
 def run_cases(
     module: str,
     *arguments: str,
@@ -184,9 +178,17 @@ def run_cases(
     ``bar`` shows the case that is running. ``environment`` has variables for the child.
     """
     over: list[str] = []
+
+    def show(child: Child, before: int) -> None:
+        if bar is not None and not bar.disable:
+            messages = child.messages()
+            started = [message["start"] for message in messages if "start" in message]
+            bar.set_postfix_str("".join(started[-1:]), refresh=False)
+            bar.update(before + sum("name" in message for message in messages) - bar.n)
+
     while True:
         child = Child(module, *arguments, json.dumps(over), environment=environment)
-        wait_for([child], silence, partial(_show, bar, child, len(over)))
+        wait_for([child], silence, partial(show, child, len(over)))
         current, about = None, {}
         for message in child.messages():
             if "start" in message:
@@ -205,3 +207,8 @@ def run_cases(
         if current is None or current in over:
             return
         over.append(current)
+
+
+if __name__ == "__main__":
+    for _module in sys.argv[1:]:
+        importlib.import_module(_module)

@@ -50,7 +50,10 @@ def run(program: Sequence[str], kind: str, save: str | None, as_json: bool) -> i
         if as_json:
             print(collected.to_json(), file=sys.stderr)
         else:
-            show(_page(collected), sys.stderr)
+            callers = [total for total in collected.totals("file", "line") if total["file"]]
+            parts = [str(collected)]
+            parts += [callers_table(callers[:MOST_CALLERS])] if callers else []
+            show("\n\n".join(parts), sys.stderr)
     if save is not None:
         try:
             collected.save(save)
@@ -58,12 +61,6 @@ def run(program: Sequence[str], kind: str, save: str | None, as_json: bool) -> i
             print(f"arraybridge trace: cannot write {save}: {error.strerror}", file=sys.stderr)
             return status or NOT_OPENED
     return status
-
-
-def _page(collected: trace) -> str:
-    callers = [total for total in collected.totals("file", "line") if total["file"]]
-    parts = [str(collected), callers_table(callers[:MOST_CALLERS])]
-    return "\n\n".join(parts[: 1 + bool(callers)])
 
 
 class _Code(InspectLoader):
@@ -109,11 +106,10 @@ def _status_of(program: Sequence[str], kind: str) -> int:
 def _print(error: BaseException) -> None:
     """Print an error as Python does, without the frames of this file, of runpy and of importlib."""
     inner = error.__traceback__
-    while inner is not None and _is_above(inner.tb_frame.f_globals.get("__name__", "")):
+    while inner is not None:
+        module = inner.tb_frame.f_globals.get("__name__", "")
+        if module != __name__ and module.partition(".")[0] not in ("runpy", "importlib"):
+            break
         inner = inner.tb_next
     # A script that could not even be compiled has no frames of its own.
     sys.excepthook(type(error), error.with_traceback(inner), inner)
-
-
-def _is_above(module: str) -> bool:
-    return module == __name__ or module.partition(".")[0] in ("runpy", "importlib")

@@ -7,9 +7,11 @@ them for a terminal. The report is the same dict that ``--json`` prints.
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import numpy
@@ -59,22 +61,25 @@ def gather(full: bool = False, silence: float = 120, show: bool = False) -> dict
     A process that is silent for ``silence`` seconds is ended. ``full`` also converts between
     every pair of the frameworks that work. ``show`` shows how far that is on a terminal.
     """
-    table = frameworks()
+    table: list[Any] = frameworks()
     modules = [framework["module"] for framework in table]
     probes = {f["name"]: Child("doctor.probe", f["name"], f["module"], *modules) for f in table}
     drivers = {name: Child("doctor.drivers", name) for name in ("cuda", "opencl")}
-    _wait_for({**probes, **drivers}, silence, show)
+    children: dict[str, Child] = {**probes, **drivers}
+    with progress("frameworks", len(children), show) as bar:
+
+        def watch() -> None:
+            left = [name for name, child in children.items() if not child.is_over()]
+            bar.set_postfix_str(", ".join(left), refresh=False)
+            bar.update(len(children) - len(left) - bar.n)
+
+        wait_for(children.values(), silence, watch)
     report: dict[str, Any] = {"schema": SCHEMA, **_about()}
     for name, child in drivers.items():
         report[name] = _merged(child)
+    keys = ("title", "install", "memory")
     report["frameworks"] = {
-        f["name"]: {
-            "title": f["title"],
-            "install": f["install"],
-            "memory": f["memory"],
-            **_framework(probes[f["name"]]),
-        }
-        for f in table
+        f["name"]: {**{key: f[key] for key in keys}, **_framework(probes[f["name"]])} for f in table
     }
     report["pairs"] = report["orders"] = None
     if full:
@@ -86,17 +91,6 @@ def gather(full: bool = False, silence: float = 120, show: bool = False) -> dict
     return report
 
 
-def _wait_for(children: dict[str, Child], silence: float, show: bool) -> None:
-    with progress("frameworks", len(children), show) as bar:
-
-        def watch() -> None:
-            left = [name for name, child in children.items() if not child.is_over()]
-            bar.set_postfix_str(", ".join(left), refresh=False)
-            bar.update(len(children) - len(left) - bar.n)
-
-        wait_for(children.values(), silence, watch)
-
-
 def _about() -> dict[str, Any]:
     return {
         "arraybridge": __version__,
@@ -105,7 +99,10 @@ def _about() -> dict[str, Any]:
         "numpy": numpy.__version__,
         "platform": platform.platform(),
         "cpus": os.cpu_count(),
-        "memory_total": _memory_total(),
+        # Windows does not tell the size of the machine's memory.
+        "memory_total": math.prod(map(os.sysconf, ("SC_PAGE_SIZE", "SC_PHYS_PAGES")))
+        if hasattr(os, "sysconf")
+        else None,
         "converters": len(registered_pairs()),
         "settings": configure(),
         "environment": {name: os.environ[name] for name in VARIABLES if name in os.environ},
@@ -114,13 +111,6 @@ def _about() -> dict[str, Any]:
             "tensorflow": not _switch("TF_FORCE_GPU_ALLOW_GROWTH", False),
         },
     }
-
-
-def _memory_total() -> int | None:
-    """The size of the machine's memory in bytes; None if the system does not tell (Windows)."""
-    if not hasattr(os, "sysconf"):
-        return None
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _switch(variable: str, default: bool) -> bool:
@@ -132,9 +122,7 @@ def _merged(child: Child) -> dict[str, Any]:
     for message in child.messages():
         found.update(message)
     problem = child.problem()
-    if problem is not None:
-        found["error"] = problem
-    return found
+    return found if problem is None else {**found, "error": problem}
 
 
 def _framework(child: Child) -> dict[str, Any]:
@@ -151,13 +139,12 @@ def _framework(child: Child) -> dict[str, Any]:
 
 def _works(report: dict[str, Any]) -> dict[str, list[str]]:
     """Return the places of each working framework, the default first."""
-    found = {}
-    for name, framework in report["frameworks"].items():
-        if framework.get("status") == "works":
-            host = [] if framework["memory"] == "accelerator" else ["host"]
-            used = framework["used"]
-            found[name] = host + [place for place in used if place != "host"]
-    return found
+    return {
+        name: ["host"] * (each["memory"] != "accelerator")
+        + [place for place in each["used"] if place != "host"]
+        for name, each in report["frameworks"].items()
+        if each.get("status") == "works"
+    }
 
 
 def _orders(report: dict[str, Any], silence: float) -> dict[str, str | None]:
@@ -168,7 +155,7 @@ def _orders(report: dict[str, Any], silence: float) -> dict[str, str | None]:
         if f.get("status") in ("works", "no device")
     }
     children = {
-        order: Child("doctor.orders", *modules)
+        order: Child("child", *modules)
         for order, modules in ORDERS.items()
         if {module.partition(".")[0] for module in modules} <= installed
     }
@@ -181,85 +168,64 @@ def judge(report: dict[str, Any]) -> list[dict[str, str]]:
 
     A framework that is not installed and a missing device are neither.
     """
-    found: list[dict[str, str]] = []
-    package = report["package"]
-    if package["original"]:
-        found.append(
-            _fault(
-                f"The Python package arraybridge {package['original']} is installed too. An import "
-                f"takes the one that is first on the path. To keep this one, run: {REPAIR}"
-            )
-        )
-    for framework in report["frameworks"].values():
-        found += _of_framework(report, framework)
-    found += _of_settings(report)
-    found += _of_orders(report)
-    for name in ("cuda", "opencl"):
-        driver = report[name]
-        if "error" in driver or driver.get("broken"):
-            found.append(_note(f"The {name} driver: {driver.get('error', driver.get('reason'))}."))
-    for pair in report["pairs"] or ():
-        if pair["status"] == "failed":
-            found.append(_fault(f"{pair['name']}: {pair['reason']}"))
+    found = [{"level": level, "text": text} for level, text in _findings(report)]
     return sorted(found, key=lambda each: each["level"])
 
 
-def _fault(text: str) -> dict[str, str]:
-    return {"level": "fault", "text": text}
-
-
-def _note(text: str) -> dict[str, str]:
-    return {"level": "note", "text": text}
-
-
-def _of_framework(report: dict[str, Any], framework: dict[str, Any]) -> list[dict[str, str]]:
-    title, status = framework["title"], framework.get("status")
-    if status == "broken":
-        return [_fault(f"{title} is installed and does not work: {framework.get('error', '')}")]
-    if status == "missing" or framework["memory"] == "host":
-        return []
-    error = framework.get("details_error")
-    hidden = report["environment"].get("CUDA_VISIBLE_DEVICES") in ("", "-1")
-    gpus = 0 if hidden else len(report["cuda"].get("devices", ()))
-    if gpus and not framework.get("devices"):
-        seen = f"The driver finds {gpus} GPU{'s' * (gpus != 1)}, but {title} finds none"
-        why = error or framework.get("no_device") or framework.get("build")
-        # One that cannot even list its devices was built for another driver.
-        return [(_fault if error else _note)(f"{seen} ({why})." if why else f"{seen}.")]
-    if error and status == "works":
-        return [_note(f"{title} does not describe its devices: {error}")]
-    return []
-
-
-def _of_settings(report: dict[str, Any]) -> list[dict[str, str]]:
+def _findings(report: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """The level and the text of each finding."""
+    if original := report["package"]["original"]:
+        text = (
+            f"The Python package arraybridge {original} is installed too. An import takes the one "
+            f"that is first on the path. To keep this one, run: {REPAIR}"
+        )
+        yield "fault", text
+    for framework in report["frameworks"].values():
+        yield from _of_framework(report, framework)
     by_name, variables = report["frameworks"], report["environment"]
     jax, tensorflow = by_name.get("jax", {}), by_name.get("tensorflow", {})
-    holds = {
+    allocates = report["preallocation"]
+    surprises = {
         "no 64-bit dtypes": jax.get("settings", {}).get("jax_enable_x64") is False,
-        "memory for JAX": jax.get("devices") and report["preallocation"]["jax"],
-        "memory for TensorFlow": tensorflow.get("devices")
-        and report["preallocation"]["tensorflow"],
+        "memory for JAX": jax.get("devices") and allocates["jax"],
+        "memory for TensorFlow": tensorflow.get("devices") and allocates["tensorflow"],
         "soft placement": tensorflow.get("settings", {}).get("soft_device_placement"),
         "streams of threads": variables.get("CUPY_CUDA_PER_THREAD_DEFAULT_STREAM", "0") != "0",
     }
-    return [_note(SURPRISES[name]) for name in holds if holds[name]]
-
-
-def _of_orders(report: dict[str, Any]) -> list[dict[str, str]]:
-    found = []
-    second = report["frameworks"].get("tensorflow", {}).get("opencl_second")
+    yield from (("note", SURPRISES[name]) for name in surprises if surprises[name])
+    second = tensorflow.get("opencl_second")
     if second not in (None, "works", "no device"):
-        found.append(
-            _fault(
-                f"pyclesperanto fails in a process that has loaded TensorFlow ({second}). "
-                "Import pyclesperanto first."
-            )
-        )
+        text = f"pyclesperanto fails in a process that has loaded TensorFlow ({second})."
+        yield "fault", f"{text} Import pyclesperanto first."
     for order, problem in (report["orders"] or {}).items():
         if problem is not None:
             modules = ", then ".join(ORDERS[order])
-            found.append(_note(f"{order}: a process that imports {modules} {problem}."))
-    return found
+            yield "note", f"{order}: a process that imports {modules} {problem}."
+    for name in ("cuda", "opencl"):
+        driver = report[name]
+        if "error" in driver or driver.get("broken"):
+            yield "note", f"The {name} driver: {driver.get('error', driver.get('reason'))}."
+    for pair in report["pairs"] or ():
+        if pair["status"] == "failed":
+            yield "fault", f"{pair['name']}: {pair['reason']}"
+
+
+def _of_framework(report: dict[str, Any], framework: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    title, status = framework["title"], framework.get("status")
+    error = framework.get("details_error")
+    hidden = report["environment"].get("CUDA_VISIBLE_DEVICES") in ("", "-1")
+    gpus = 0 if hidden else len(report["cuda"].get("devices", ()))
+    if status == "broken":
+        yield "fault", f"{title} is installed and does not work: {framework.get('error', '')}"
+    elif status == "missing" or framework["memory"] == "host":
+        return
+    elif gpus and not framework.get("devices"):
+        seen = f"The driver finds {gpus} GPU{'s' * (gpus != 1)}, but {title} finds none"
+        why = error or framework.get("no_device") or framework.get("build")
+        # One that cannot even list its devices was built for another driver.
+        yield "fault" if error else "note", f"{seen} ({why})." if why else f"{seen}."
+    elif error and status == "works":
+        yield "note", f"{title} does not describe its devices: {error}"
 
 
 def run(full: bool, as_json: bool, silence: float) -> int:

@@ -10,7 +10,6 @@ import math
 import sys
 import time
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 import arraybridge
@@ -48,9 +47,21 @@ def examine(name: str, module: str, others: list[str], report: Callable[..., Non
     except Exception as error:
         report(status="broken", error=words(error))
     report(step="devices")
-    report(**_details(name, loaded))
+    try:
+        report(**(DETAILS[name](loaded) if name in DETAILS else {}))
+    except Exception as error:
+        report(details_error=words(error))
     if name == "tensorflow" and "pyclesperanto" in others and installed("pyclesperanto"):
-        _opencl_second(report)
+        # TensorFlow and PoCL each bring an LLVM. The second to be loaded may crash the process.
+        report(step="OpenCL after TensorFlow")
+        try:
+            _round_trip("pyclesperanto", None)
+        except arraybridge.DeviceUnavailableError:
+            report(opencl_second="no device")
+        except Exception as error:
+            report(opencl_second=words(error))
+        else:
+            report(opencl_second="works")
 
 
 def _used(name: str) -> dict[str, Any]:
@@ -82,28 +93,6 @@ def _round_trip(name: str, device: str | None) -> str:
     if back.dtype != image.dtype or not (back == image).all():
         raise ValueError(f"an image of {dtype} came back from {place} with other values")
     return str(place)
-
-
-def _details(name: str, loaded: ModuleType) -> dict[str, Any]:
-    if name not in DETAILS:
-        return {}
-    try:
-        return DETAILS[name](loaded)
-    except Exception as error:
-        return {"details_error": words(error)}
-
-
-def _opencl_second(report: Callable[..., None]) -> None:
-    # TensorFlow and PoCL each bring an LLVM. The second one to be loaded may crash the process.
-    report(step="OpenCL after TensorFlow")
-    try:
-        _round_trip("pyclesperanto", None)
-    except arraybridge.DeviceUnavailableError:
-        report(opencl_second="no device")
-    except Exception as error:
-        report(opencl_second=words(error))
-    else:
-        report(opencl_second="works")
 
 
 if __name__ == "__main__":

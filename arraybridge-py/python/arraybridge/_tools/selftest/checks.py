@@ -24,7 +24,7 @@ from .. import arrays
 from ..arrays import End
 from ..check.between import Pair
 from ..check.tables import same, tables
-from ..child import Case, reporter, run_each
+from ..child import reporter, run_each
 
 __all__ = ["checks"]
 
@@ -239,16 +239,18 @@ def _run(over: list[str], report: Callable[..., None]) -> None:
     # Retries collect garbage. Without the frameworks' own objects that takes milliseconds.
     gc.collect()
     gc.freeze()
-    run_each(map(_case, checks(places)), over, report)
-
-
-def _case(check: tuple[str, str, Check]) -> Case:
-    group, words, run = check
-    return (
-        f"{group}: {words}",
-        {"group": group},
-        lambda: {"status": "passed", "conversions": run()},
+    run_each(
+        (
+            (f"{group}: {words}", {"group": group}, partial(_outcome, check))
+            for group, words, check in checks(places)
+        ),
+        over,
+        report,
     )
+
+
+def _outcome(check: Check) -> dict[str, Any]:
+    return {"status": "passed", "conversions": check()}
 
 
 if __name__ == "__main__":

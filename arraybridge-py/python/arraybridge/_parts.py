@@ -7,96 +7,53 @@ calls of each part.
 
 from __future__ import annotations
 
+from functools import partial
 from types import ModuleType
 
 from . import _blocks, _core, _isolate, _tables, exceptions
 
 __all__: list[str] = []
 
-
-def _columns() -> ModuleType:
-    from ._arrays import columns
-
-    return columns
-
-
-def _dynamo() -> ModuleType:
-    from ._graphs import dynamo
-
-    return dynamo
-
-
-def _export() -> ModuleType:
-    from ._declared import export
-
-    return export
-
-
-def _function() -> ModuleType:
-    from ._declared import function
-
-    return function
-
-
-def _gradients() -> ModuleType:
-    from ._graphs import gradients
-
-    return gradients
-
-
-def _ladder() -> ModuleType:
-    from ._declared import ladder
-
-    return ladder
-
-
-def _lazy() -> ModuleType:
-    from ._arrays import lazy
-
-    return lazy
-
-
-def _modes() -> ModuleType:
-    from ._graphs import modes
-
-    return modes
-
-
-def _options() -> ModuleType:
-    from ._declared import options
-
-    return options
-
-
-def _progress() -> ModuleType:
-    from ._tools import progress
-
-    return progress
-
-
-def _room() -> ModuleType:
-    from ._declared import room
-
-    return room
-
-
-def _steps() -> ModuleType:
-    from ._declared import steps
-
-    return steps
-
-
-def _wrappers() -> ModuleType:
-    from . import wrappers
-    from ._arrays import adapters  # noqa: F401 - it registers the classes of other libraries
-
-    return wrappers
-
-
-_core._PARTS.update(
-    blocks=_blocks, columns=_columns, dynamo=_dynamo, exceptions=exceptions,
-    export=_export, function=_function, gradients=_gradients, ladder=_ladder, lazy=_lazy,
-    modes=_modes, options=_options, progress=_progress, room=_room, steps=_steps,
-    tables=_tables, wrappers=_wrappers,
+# The parts that are imported when they are first used.
+LATER = (
+    "columns", "dynamo", "export", "function", "gradients", "ladder", "lazy", "modes", "options",
+    "progress", "room", "steps", "wrappers",
 )  # fmt: skip
+
+
+def _imported(part: str) -> ModuleType:
+    module: ModuleType
+    match part:
+        case "columns":
+            from ._arrays import columns as module
+        case "dynamo":
+            from ._graphs import dynamo as module
+        case "export":
+            from ._declared import export as module
+        case "function":
+            from ._declared import function as module
+        case "gradients":
+            from ._graphs import gradients as module
+        case "ladder":
+            from ._declared import ladder as module
+        case "lazy":
+            from ._arrays import lazy as module
+        case "modes":
+            from ._graphs import modes as module
+        case "options":
+            from ._declared import options as module
+        case "progress":
+            from ._tools import progress as module
+        case "room":
+            from ._declared import room as module
+        case "steps":
+            from ._declared import steps as module
+        case "wrappers":
+            from . import wrappers as module
+            from ._arrays import adapters  # noqa: F401 - it registers other libraries' classes
+    return module
+
+
+_core._PARTS.update(blocks=_blocks, exceptions=exceptions, tables=_tables)
+_core._PARTS.update({part: partial(_imported, part) for part in LATER})
 _tables.each(lambda framework: _isolate.watch(_core._isolated(framework["name"])))

@@ -102,20 +102,7 @@ def convert_tree(
             found = _core._mapped(tree, made, target, walk.at_place)
             if found is not None:
                 return found
-        # The results by the addresses of the arrays, which the walk keeps alive.
-        done: dict[int, Any] = {}
-
-        def converted(leaf: Any) -> Any:
-            address = id(leaf)
-            if address in done:
-                return done[address]
-            try:
-                result = done[address] = made(leaf, target)
-            except MemoryConversionError as error:
-                raise walk.at_leaf(error) from None
-            return result
-
-        return walk.mapped(tree, converted), len(done)
+        return walk.mapped(tree, lambda leaf: made(leaf, target)), len(walk.done)
 
     try:
         (result, number), records, start = _core._gathered(mapped)
@@ -162,18 +149,10 @@ def explain_tree(
     made = _asked("explain_tree", explain, asked, narrow)
     leaves: dict[str, Record] = {}
     walk = _Walk("explain_tree", is_leaf, namespace)
-    seen: dict[int, Any] = {}
 
     def explained(leaf: Any) -> Any:
-        if id(leaf) not in seen:
-            seen[id(leaf)] = leaf
-            try:
-                record = leaves[walk.place()] = made(leaf, target)
-                if record.route != "keep":
-                    seen[id(leaf)] = _CHANGED
-            except MemoryConversionError as error:
-                raise walk.at_leaf(error) from None
-        return seen[id(leaf)]
+        record = leaves[walk.place()] = made(leaf, target)
+        return leaf if record.route == "keep" else _CHANGED
 
     walk.mapped(tree, explained)
     return TreePlan(leaves)
@@ -257,14 +236,9 @@ class TreePlan(Report):
 
 def _bar(make: Callable[..., Any], tree: Any, is_leaf: Any, namespace: str) -> Any:
     """A bar of as many steps as the tree has arrays, if these are many."""
-    leaves: dict[int, Any] = {}
-
-    def counted(leaf: Any) -> Any:
-        leaves[id(leaf)] = leaf
-        return leaf
-
-    _Walk("convert_tree", is_leaf, namespace).mapped(tree, counted)
-    number = len(leaves)
+    walk = _Walk("convert_tree", is_leaf, namespace)
+    walk.mapped(tree, lambda leaf: leaf)
+    number = len(walk.done)
     return make(desc="convert_tree", total=number, unit="array") if number > _MANY else None
 
 
@@ -294,11 +268,24 @@ class _Walk:
         self.kept: list[list[Any]] = []
         # The addresses of the containers that hold themselves.
         self.cyclic: set[int] = set()
+        # The results by the addresses of the arrays, which the walk keeps alive.
+        self.done: dict[int, Any] = {}
 
     def mapped(self, node: Any, visit: Callable[[Any], Any]) -> Any:
-        """Return the tree with what `visit` returns for each array."""
+        """Return the tree with what `visit` returns for each array, which it is called for once."""
+        done = self.done
+
+        def once(leaf: Any) -> Any:
+            address = id(leaf)
+            if address not in done:
+                try:
+                    done[address] = visit(leaf)
+                except MemoryConversionError as error:
+                    raise self.at_leaf(error) from None
+            return done[address]
+
         likeness = _core._likeness(node)
-        return visit(node) if likeness == "array" else self._of(node, likeness, visit)
+        return once(node) if likeness == "array" else self._of(node, likeness, once)
 
     def _of(self, node: Any, likeness: str | None, visit: Callable[[Any], Any]) -> Any:
         """Return the result of `mapped` for a node that is no array."""

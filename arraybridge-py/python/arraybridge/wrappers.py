@@ -8,7 +8,6 @@ imported.
 from __future__ import annotations
 
 import contextlib
-import functools
 import importlib
 import itertools
 import sys
@@ -156,10 +155,13 @@ class WrappedCall:
 
     def __call__(self, array: Any, *others: Any) -> Any:
         """Call the function with an array, and with others where ``without`` left arguments out."""
-        replaced = {id(_place(number)): value for number, value in enumerate((array, *others))}
-        args = [replaced.get(id(arg), arg) for arg in self.args]
-        kwargs = {name: replaced.get(id(arg), arg) for name, arg in self.kwargs.items()}
-        return self.function(*args, **kwargs)
+        arrays = (array, *others)
+
+        def given(arg: Any) -> Any:
+            return arrays[arg.number] if isinstance(arg, _Place) else arg
+
+        kwargs = {name: given(arg) for name, arg in self.kwargs.items()}
+        return self.function(*map(given, self.args), **kwargs)
 
     def without(
         self, cls: type, also: Callable[[str | None, Any], bool] | None = None
@@ -175,7 +177,7 @@ class WrappedCall:
             if isinstance(arg, _Place) or not is_taken:
                 return arg
             given.append(arg)
-            return _place(len(given))
+            return _Place(len(given))
 
         names = itertools.chain(self.names, itertools.repeat(None))
         args = tuple(map(place, names, self.args))
@@ -201,16 +203,8 @@ class _Place:
     def __init__(self, number: int) -> None:
         self.number = number
 
-    def __reduce__(self) -> Any:
-        return _place, (self.number,)
 
-
-@functools.cache
-def _place(number: int) -> _Place:
-    return _Place(number)
-
-
-_PLACE = _place(0)
+_PLACE = _Place(0)
 
 
 def _is_registered(cls: type) -> bool:

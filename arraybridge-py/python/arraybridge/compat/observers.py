@@ -333,11 +333,6 @@ class ConversionCounters(ConversionObserver):
             for row in self.rows()
         ]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        left = (True, True, True, False, False, False, True)
         return "\n".join(
-            "  ".join(
-                cell.ljust(width) if is_left else cell.rjust(width)
-                for cell, width, is_left in zip(line, widths, left, strict=True)
-            ).rstrip()
-            for line in lines
+            "  ".join(map("{:{}{}}".format, line, "<<<>>><", widths)).rstrip() for line in lines
         )

@@ -160,7 +160,7 @@ def _named_tuple(value: Any) -> str:
     lines = [f"class {value.__name__}(NamedTuple):"]
     doc = inspect.getdoc(value)
     if doc and not doc.startswith(f"{value.__name__}("):
-        lines.append(f"    {_docstring(_indented(doc))}\n")
+        lines.append(f"{_docstring(doc, '    ')}\n")
     fields = getattr(value, "__annotations__", {})
     for name in value._fields:
         default = " = ..." if name in value._field_defaults else ""
@@ -185,7 +185,7 @@ def _function(name: str, function: Callable[..., Any]) -> str:
     doc = inspect.getdoc(function)
     if not doc:
         return f"{head} ...\n"
-    return f"{head}\n    {_docstring(_indented(doc))}\n"
+    return f"{head}\n{_docstring(doc, '    ')}\n"
 
 
 def _parameters(signature: inspect.Signature) -> list[str]:
@@ -197,10 +197,6 @@ def _parameters(signature: inspect.Signature) -> list[str]:
     names = str(inspect.Signature(parameters))[1:-1].split(", ") if parameters else []
     by_name = signature.parameters
     return [_parameter(name, by_name.get(name.lstrip("*"))) for name in names]
-
-
-def _indented(doc: str) -> str:
-    return "\n".join(f"    {line}".rstrip() for line in doc.splitlines()).lstrip()
 
 
 def _head(name: str, parameters: list[str], returned: str) -> str:
@@ -219,12 +215,13 @@ def _annotated(text: str) -> str:
     return re.sub(r"\bArray\b", "Any", text)
 
 
-def _docstring(text: str) -> str:
+def _docstring(text: str, indent: str = "") -> str:
+    text = "\n".join(f"{indent}{line}".rstrip() for line in text.splitlines()).lstrip()
     if text.endswith(('"', "\\")) or '"""' in text:
         text = text.replace("\\", "\\\\").replace('"', '\\"')
-        return f'"""{text}"""'
+        return f'{indent}"""{text}"""'
     prefix = "r" if "\\" in text else ""
-    return f'{prefix}"""{text}"""'
+    return f'{indent}{prefix}"""{text}"""'
 
 
 def _parameter(name: str, parameter: inspect.Parameter | None) -> str:

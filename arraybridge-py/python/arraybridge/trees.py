@@ -93,16 +93,20 @@ def convert_tree(
     asked = _given(device=device, copy=copy, dtype=dtype, keep=keep)
     made = _asked("convert_tree", convert, asked, narrow)
     walk = _Walk("convert_tree", is_leaf, namespace)
-    bar = None if (make := _BARS.get()) is None else _bar(make, tree, is_leaf, namespace)
-    if bar is not None:
-        made = _stepping(made, bar)
+    bar: Any = None if (make := _BARS.get()) is None else _bar(make, tree, is_leaf, namespace)
+
+    def stepped(leaf: Any, target: Any) -> Any:
+        result = made(leaf, target)
+        bar.update(1)
+        return result
 
     def mapped() -> tuple[Any, int]:
+        ask = made if bar is None else stepped
         if is_leaf is None:
-            found = _core._mapped(tree, made, target, walk.at_place)
+            found = _core._mapped(tree, ask, target, walk.at_place)
             if found is not None:
                 return found
-        return walk.mapped(tree, lambda leaf: made(leaf, target)), len(walk.done)
+        return walk.mapped(tree, lambda leaf: ask(leaf, target)), len(walk.done)
 
     try:
         (result, number), records, start = _core._gathered(mapped)
@@ -242,17 +246,6 @@ def _bar(make: Callable[..., Any], tree: Any, is_leaf: Any, namespace: str) -> A
     return make(desc="convert_tree", total=number, unit="array") if number > _MANY else None
 
 
-def _stepping(made: Callable[[Any, Any], Any], bar: Any) -> Callable[[Any, Any], Any]:
-    """The conversion of a leaf, which moves a bar on."""
-
-    def stepped(leaf: Any, target: Any) -> Any:
-        result = made(leaf, target)
-        bar.update(1)
-        return result
-
-    return stepped
-
-
 class _Walk:
     """A walk through a tree, which knows where it is."""
 
@@ -314,14 +307,11 @@ class _Walk:
         if all(map(is_, made, items)):
             return node
         if id(node) in self.cyclic:
-            raise self._holds_itself(node)
+            # A copy of it would hold the old one.
+            where = f"{self.function}(): tree{self.place()}: a {type(node).__name__}"
+            way = "so the arrays in it cannot be converted; pass it without the cycle"
+            raise TypeError(f"{where} holds itself, {way}")
         return rebuild(made) if self.function == "convert_tree" else _CHANGED
-
-    def _holds_itself(self, node: Any) -> TypeError:
-        """The error of a container whose copy would hold the old one."""
-        where = f"{self.function}(): tree{self.place()}"
-        way = "so the arrays in it cannot be converted; pass it without the cycle"
-        return TypeError(f"{where}: a {type(node).__name__} holds itself, {way}")
 
     def _opened(self, node: Any, likeness: str | None) -> _Opened | None:
         """The items of a container, and the function that makes one like it of others."""

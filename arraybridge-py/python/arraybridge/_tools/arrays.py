@@ -85,20 +85,18 @@ def make(name: str, array: numpy.ndarray, place: str = "host") -> Any:
     module = _get(name)
     if name == "numpy":
         return native
-    if name == "cupy":
-        with scope(name, place):
-            return module.asarray(native)
     if name == "torch":
         there = "cpu" if place == "host" else f"cuda:{_index(place)}"
         return module.from_numpy(native).clone().to(there)
-    if name == "tensorflow":
-        with scope(name, place):
-            return module.identity(module.constant(native))
     if name == "jax":
         devices = module.local_devices(backend="cpu" if place == "host" else "gpu")
-        device = devices[0 if place == "host" else _index(place)]
-        return module.device_put(native, device)
-    return module.push(native, device=module.select_device(_index(place), "all"))
+        return module.device_put(native, devices[0 if place == "host" else _index(place)])
+    if name == "pyclesperanto":
+        return module.push(native, device=module.select_device(_index(place), "all"))
+    with scope(name, place):
+        return (
+            module.asarray(native) if name == "cupy" else module.identity(module.constant(native))
+        )
 
 
 def stays(name: str, array: numpy.ndarray, place: str) -> bool:

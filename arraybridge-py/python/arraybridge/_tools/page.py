@@ -101,6 +101,8 @@ def doctor_page(report: dict[str, Any]) -> str:
 
 def _machine(report: dict[str, Any]) -> str:
     package = f"{report['package']['distribution']} {report['arraybridge']}"
+    on = " and ".join(name for name, is_on in report["preallocation"].items() if is_on)
+    takes = "each takes most of a GPU's memory when it starts"
     machine = f"{report['platform']}, {report['cpus']} CPUs, {size(report['memory_total'])}"
     lines = [
         paragraph("arraybridge", f"{package}, {report['converters']} converters"),
@@ -108,7 +110,7 @@ def _machine(report: dict[str, Any]) -> str:
         paragraph("machine", machine),
         *_cuda(report["cuda"]),
         *_opencl(report["opencl"]),
-        paragraph("preallocation", _preallocation(report["preallocation"])),
+        paragraph("preallocation", f"on for {on}: {takes}" if on else "off"),
         paragraph("defaults", ", ".join(f"{k}={v}" for k, v in report["settings"].items())),
     ]
     variables = report["environment"].items()
@@ -134,13 +136,6 @@ def _opencl(found: dict[str, Any]) -> Iterable[str]:
         for device in platform["devices"]:
             about = f"{device['type']}, {device['name']}, driver {device['driver']}"
             yield paragraph("", f"{about}, {size(device['memory_total'])}")
-
-
-def _preallocation(found: dict[str, bool]) -> str:
-    on = [name for name in found if found[name]]
-    if not on:
-        return "off"
-    return f"on for {' and '.join(on)}: each takes most of a GPU's memory when it starts"
 
 
 def _memory(device: dict[str, Any]) -> str:
@@ -249,15 +244,11 @@ def _checked(name: str, found: dict[str, Any]) -> str:
                 said = filter(None, (line["key"], line.get("reason")))
                 text = line["why"] if status == "limit" else ": ".join(said)
                 reasons.setdefault(text, []).append(line["name"])
-        lines += [paragraph(head, f"{_some(names)}: {text}") for text, names in reasons.items()]
+        for text, names in reasons.items():
+            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+            lines.append(paragraph(head, f"{', '.join(names[:3])}{more}: {text}"))
     lines += [
         paragraph("note", f"check.limits: {unused!r} explains no failed line; remove it")
         for unused in found["unused_limits"]
     ]
     return "\n".join(lines)
-
-
-def _some(names: list[str]) -> str:
-    """A few names, and the number of the others."""
-    shown = ", ".join(names[:3])
-    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"

@@ -1,13 +1,10 @@
 """Threads that are at work when the interpreter ends."""
 
-import subprocess
-import sys
-
 import bridges
 import pytest
 
 BEFORE = """
-import asyncio, os, signal, sys, threading, time
+import asyncio, gc, os, signal, sys, threading, time
 import numpy as np, arraybridge as ab
 
 cube = np.zeros((8, 4, 4), "float32")
@@ -23,6 +20,7 @@ class Like:
 """
 
 # Each process is a fork of one that has imported the modules, so that it takes no second to start.
+# At its end, no garbage is looked for among what was imported, which would take most of its time.
 # What its threads raise at the end is not printed: Python ends a process whose threads write to the
 # standard error output while it ends.
 AFTER = """
@@ -30,6 +28,8 @@ def forever():
     while True:
         entry()
 
+gc.collect()
+gc.freeze()
 for _ in range(RUNS // AT_ONCE):
     children = []
     for _ in range(AT_ONCE):
@@ -205,11 +205,10 @@ spec.loader.exec_module(extension)
 RUNS, AT_ONCE = 20, 5
 
 
-def ends(code: str, *arguments: str) -> None:
+def ends(code: str, *arguments: str, loaded=()) -> None:
     """Run the entry in daemon threads of processes that end. Each must exit with status 0."""
     program = f"{BEFORE}{code}\nRUNS, AT_ONCE = {RUNS}, {AT_ONCE}\n{AFTER}"
-    command = [sys.executable, "-c", program, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    done = bridges.python(program, *arguments, loaded=loaded)
     assert done.stdout.split() == ["0"] * RUNS, done.stdout + done.stderr
 
 
@@ -220,8 +219,9 @@ def test_a_daemon_thread_does_not_end_the_process(entry):
 
 @pytest.mark.parametrize("name", FRAMEWORKS)
 def test_a_daemon_thread_in_a_framework_does_not_end_the_process(name):
-    bridges.need(name.partition(",")[0])
-    ends(FRAMEWORKS[name])
+    framework = name.partition(",")[0]
+    bridges.need(framework)
+    ends(FRAMEWORKS[name], loaded=[framework])
 
 
 @pytest.mark.parametrize("entry", RUST.values(), ids=RUST)

@@ -21,6 +21,7 @@ from pathlib import Path
 
 import ml_dtypes
 import numpy as np
+import nursery
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -393,15 +394,14 @@ def environment() -> dict[str, str]:
     return variables
 
 
-def python(code: str, *arguments: str, env: dict[str, str] | None = None, timeout: int = 240):
-    """Run code in a new interpreter that can import `bridges`."""
+def python(code: str, *arguments: str, env=None, timeout: int = 240, loaded=()):
+    """Run code in a process of its own that can import `bridges`, and has loaded some modules."""
+    code, env = textwrap.dedent(code), {**environment(), **(env or {})}
+    if nursery.can_fork(loaded):
+        return nursery.run(code, arguments, env, timeout, loaded)
+    command = [sys.executable, "-c", code, *arguments]
     return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code), *arguments],
-        capture_output=True,
-        text=True,
-        env={**environment(), **(env or {})},
-        timeout=timeout,
-        check=False,
+        command, capture_output=True, text=True, env=env, timeout=timeout, check=False
     )
 
 
@@ -456,9 +456,9 @@ def tests_extension():
     return extension("tests/extension")
 
 
-def survives(code: str, *arguments: str, env: dict[str, str] | None = None) -> str:
+def survives(code: str, *arguments: str, env: dict[str, str] | None = None, loaded=()) -> str:
     """Run code in a process that must exit with status 0. Return what it printed."""
-    done = python(code, *arguments, env=env)
+    done = python(code, *arguments, env=env, loaded=loaded)
     assert done.returncode == 0, (
         f"exit status {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
     )
@@ -484,7 +484,8 @@ def alone(test=None, every: bool = False, env: dict[str, str] | None = None):
     @functools.wraps(test)
     def run(**_):
         file = test.__code__.co_filename
-        survives(code, file, test.__name__, "every" * every, *names, env=env)
+        loaded = () if every else [MODULES[name] for name in names]
+        survives(code, file, test.__name__, "every" * every, *names, env=env, loaded=loaded)
 
     return run
 

@@ -47,7 +47,9 @@ assert not found, found
 
 
 def run(code, **env):
-    bridges.survives(START + textwrap.dedent(code) + END, env=env)
+    # A library that is to be found comes before the frameworks.
+    loaded = () if env else ("torch", "cupy")
+    bridges.survives(START + textwrap.dedent(code) + END, env=env, loaded=loaded)
 
 
 # TensorFlow's exports wait on the host, its imports for nothing, and its streams are its own.

@@ -19,8 +19,8 @@ M = 1 << 20
 
 def run(code):
     """What a process with little device memory prints."""
-    environment = {"SIMULATED_CUDA_MEMORY": str(64 << 20)}
-    return bridges.survives(START + textwrap.dedent(code), env=environment).strip()
+    code, env = START + textwrap.dedent(code), {"SIMULATED_CUDA_MEMORY": str(64 << 20)}
+    return bridges.survives(code, env=env, loaded=("torch", "cupy")).strip()
 
 
 needs_a_limit = pytest.mark.skipif(

@@ -351,4 +351,4 @@ def test_a_forked_process_writes_if_it_is_the_first_to_use_cuda(is_used):
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == (3 if {is_used} else 0)
     assert write()
     """
-    bridges.survives(code)
+    bridges.survives(code, loaded=("torch", "cupy"))

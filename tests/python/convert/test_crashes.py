@@ -18,17 +18,12 @@ import numpy as np
 import pytest
 from arraybridge import _isolate
 
-PREFACE = """
-import bridges
-bridges.load({names})
-import numpy as np, arraybridge as ab
-"""
+PREFACE = "import numpy as np, arraybridge as ab\n"
 
 
 def survives(code, *names):
-    """Run code in a process that has loaded the given frameworks, or all."""
-    preface = PREFACE.format(names=", ".join(map(repr, names)))
-    return bridges.survives(preface + textwrap.dedent(code))
+    """Run code in a process that has loaded the given frameworks."""
+    return bridges.survives(PREFACE + textwrap.dedent(code), loaded=names)
 
 
 @bridges.alone
@@ -37,28 +32,17 @@ def test_tensorflow_can_compute_on_memory_that_was_not_aligned(tf, torch):
     for offset in (1, 4, 16, 32):
         sources.append(bridges.aligned(np.arange(1024, dtype="f4"), offset))
     sources += [torch.from_numpy(a) for a in sources[3:]]
-    for a, copy in [(a, copy) for a in sources for copy in (None, True)]:
-        print(
-            type(a),
-            a.__array_interface__["data"][0] % 64
-            if hasattr(a, "__array_interface__")
-            else a.data_ptr() % 64,
-            copy,
-            flush=True,
-        )
+    operations = [
+        tf.reduce_sum, tf.round, tf.abs, lambda v: v + v, lambda v: v[1:],
+        lambda v: tf.stack([v, v]), lambda v: tf.cast(v, tf.int32),
+        lambda v: tf.matmul(tf.reshape(v, (32, 32)), tf.reshape(v, (32, 32))),
+        tf.function(lambda v: v * 2 + 1, jit_compile=True),
+    ]  # fmt: skip
+    for a, copy in itertools.product(sources, (None, True)):
+        print(type(a), np.asarray(a).ctypes.data % 64, copy, flush=True)
         x = ab.convert(a, "tensorflow", copy=copy)
-        for op in (
-            tf.reduce_sum,
-            tf.round,
-            tf.abs,
-            lambda v: v + v,
-            lambda v: v[1:],
-            lambda v: tf.stack([v, v]),
-            lambda v: tf.cast(v, tf.int32),
-            lambda v: tf.matmul(tf.reshape(v, (32, 32)), tf.reshape(v, (32, 32))),
-        ):
-            np.asarray(op(x))
-        tf.function(lambda v: v * 2 + 1, jit_compile=True)(x)
+        for operation in operations:
+            np.asarray(operation(x))
 
 
 ORDERS = [
@@ -263,8 +247,7 @@ def test_memory_is_freed_on_a_detached_thread_beside_a_second_interpreter():
         assert is_freed()
         interpreters.destroy(second)
         assert is_freed()
-        """,
-        "numpy",
+        """
     )
 
 
@@ -500,6 +483,5 @@ def test_an_allocation_of_pythons_that_fails_is_a_memory_error():
                     wrong.setdefault(f"{name}: {raised!r}", number)
         assert not wrong, wrong
         assert failed > 100, failed
-        """,
-        "numpy",
+        """
     )

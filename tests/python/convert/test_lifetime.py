@@ -189,6 +189,7 @@ def test_a_capsule_is_consumed_once(fast: str, trials: int):
         """,
         str(trials),
         env={"ARRAYBRIDGE_FAST": fast},
+        loaded=["tensorflow"],
     )
 
 

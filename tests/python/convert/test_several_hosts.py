@@ -61,8 +61,9 @@ PLANS = """
 
 
 def run(code: str, start: str = JAX, **env: str) -> None:
-    bridges.need("tensorflow" if start is TENSORFLOW else "jax", "torch")
-    bridges.survives(start + PLANS + code, env={**FOUR, **env})
+    loaded = ("tensorflow", "torch") if start is TENSORFLOW else ("jax", "torch")
+    bridges.need(*loaded)
+    bridges.survives(start + PLANS + code, env={**FOUR, **env}, loaded=loaded)
 
 
 @pytest.mark.parametrize("fast", ["1", "0"])

@@ -127,7 +127,8 @@ def test_a_deferred_interrupt_comes_before_an_error_of_ours():
 def test_a_handler_that_ends_the_process_does():
     bridges.need("torch", "jax")
     for _ in range(3):
-        done = bridges.python("""
+        done = bridges.python(
+            """
             import signal
             import bridges
             bridges.load("numpy", "torch", "jax")
@@ -142,7 +143,9 @@ def test_a_handler_that_ends_the_process_does():
             signal.setitimer(signal.ITIMER_REAL, 0.05)
             for _ in range(1_000_000):
                 arraybridge.convert(tensor, "jax")
-            """)
+            """,
+            loaded=("jax", "torch"),
+        )
         assert done.returncode == 7, done.stderr
 
 

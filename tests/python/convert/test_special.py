@@ -324,34 +324,22 @@ def test_an_interrupt_while_a_tensor_is_inspected_is_raised_once(torch):
     assert ab.convert(x, "numpy").tolist() == [1, 1, 1]
 
 
-@pytest.mark.parametrize(
-    "crossings",
-    [
-        ["ab.convert(x, 'numpy')", "ab.convert(x, 'jax')", "ab.convert(x, 'torch', dtype='int32')"],
-        ["ab.stack_slices([x], 'numpy')", "ab.jax(lambda image: image)(x)"],
-        ["ab.torch(lambda image: x, output_type='numpy')(x.detach())"],
-    ],
-)
-def test_a_gradient_that_ends_is_warned_about_at_each_call(jax, torch, crossings):
-    calls = ", ".join(f"lambda: {crossing}" for crossing in crossings)
-    bridges.survives(f"""
-        import warnings
-        import bridges
-        import torch
-        import arraybridge as ab
-
-        def ours(call):
+@bridges.alone
+def test_a_gradient_that_ends_is_warned_about_at_each_call(jax, torch):
+    x = torch.ones((2, 2), requires_grad=True)
+    for crossing in (
+        lambda: ab.convert(x, "numpy"),
+        lambda: ab.convert(x, "jax"),
+        lambda: ab.convert(x, "torch", dtype="int32"),
+        lambda: ab.stack_slices([x], "numpy"),
+        lambda: ab.jax(lambda image: image)(x),
+        lambda: ab.torch(lambda image: x, output_type="numpy")(x.detach()),
+    ):
+        for _ in range(2):
             with warnings.catch_warnings(record=True, action="always") as caught:
-                call()
-            return [w for w in caught if issubclass(w.category, ab.GradientDetachedWarning)]
-
-        x = torch.ones((2, 2), requires_grad=True)
-        for crossing in [{calls}]:
-            for _ in range(2):
-                found = ours(crossing)
-                assert len(found) == 1, found
-                assert "x.detach()" in str(found[0].message), found[0].message
-        """)
+                crossing()
+            ours = [w for w in caught if issubclass(w.category, ab.GradientDetachedWarning)]
+            assert len(ours) == 1 and "x.detach()" in str(ours[0].message), caught
 
 
 def test_a_gradient_that_goes_on_or_was_ended_on_purpose_is_not_warned_about(jax, torch):

@@ -930,6 +930,7 @@ def test_a_data_loader_worker_calls_it(torch):
         assert found[:, 0, 0].tolist() == [0, 2, 4, 6], found
         """,
         str(bridges.HERE),
+        loaded=["torch"],
     )
 
 

@@ -609,55 +609,47 @@ def test_a_derivative_by_hand_calls_the_function_in_tiles_if_it_calls_the_functi
 FOUR = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
 
 
+@bridges.alone(env=FOUR)
 def test_results_and_gradients_of_jax_are_on_the_devices_of_the_arguments(torch, jax):
-    code = """
-        import bridges
-        bridges.load("jax", "torch")
-        import jax, numpy as np, torch, arraybridge as ab
-        devices = jax.devices()
-        f = ab.torch(differentiable=True)(lambda i, x, y: x[i] * y)
-        x, y = (jax.device_put(np.ones(3, "f4"), d) for d in devices[2:])
-        free, index = jax.numpy.ones(3), jax.device_put(np.arange(3, dtype="i4"), devices[1])
-        h = ab.numpy(output_type="input")(lambda x: x * 2)
-        h.defvjp(lambda x: (x * 2, None), lambda kept, g: (g * 2,), result=lambda x: x)
-        def both(x, y):
-            return (lambda z: (z.sum(), z))(f(index, x, y))
+    devices = jax.devices()
+    f = ab.torch(differentiable=True)(lambda i, x, y: x[i] * y)
+    x, y = (jax.device_put(np.ones(3, "f4"), d) for d in devices[2:])
+    free, index = jax.numpy.ones(3), jax.device_put(np.arange(3, dtype="i4"), devices[1])
+    h = ab.numpy(output_type="input")(lambda x: x * 2)
+    h.defvjp(lambda x: (x * 2, None), lambda kept, g: (g * 2,), result=lambda x: x)
 
-        (_, z), _ = jax.value_and_grad(both, has_aux=True)(x, y)
-        assert z.devices() == {devices[2]}
-        found = jax.grad(lambda x, y: f(index, x, y).sum(), argnums=(0, 1))(x, y)
-        assert [each.devices() for each in found] == [{devices[2]}, {devices[3]}], found
-        gradient = jax.grad(lambda y: h(y).sum())
-        for order in (gradient, jax.jit(gradient)):
-            assert order(y).devices() == {devices[3]} and order(y).tolist() == [2, 2, 2]
-        second = jax.grad(lambda y: jax.grad(lambda y: f(index, y, y).sum())(y).sum())(y)
-        assert second.devices() == {devices[3]} and second.tolist() == [2, 2, 2]
-        # What is bound to no device stays so.
-        result, slope = jax.value_and_grad(lambda x: f(index % 3, x, free).sum())(free)
-        assert not slope.committed and (slope + y).devices() == {devices[3]}
-    """
-    bridges.survives(code, env=FOUR)
+    def both(x, y):
+        return (lambda z: (z.sum(), z))(f(index, x, y))
+
+    (_, z), _ = jax.value_and_grad(both, has_aux=True)(x, y)
+    assert z.devices() == {devices[2]}
+    found = jax.grad(lambda x, y: f(index, x, y).sum(), argnums=(0, 1))(x, y)
+    assert [each.devices() for each in found] == [{devices[2]}, {devices[3]}], found
+    gradient = jax.grad(lambda y: h(y).sum())
+    for order in (gradient, jax.jit(gradient)):
+        assert order(y).devices() == {devices[3]} and order(y).tolist() == [2, 2, 2]
+    second = jax.grad(lambda y: jax.grad(lambda y: f(index, y, y).sum())(y).sum())(y)
+    assert second.devices() == {devices[3]} and second.tolist() == [2, 2, 2]
+    # What is bound to no device stays so.
+    result, slope = jax.value_and_grad(lambda x: f(index % 3, x, free).sum())(free)
+    assert not slope.committed and (slope + y).devices() == {devices[3]}
 
 
+@bridges.alone
 def test_results_and_gradients_of_tensorflow_are_on_the_devices_of_the_arguments(torch, tf):
-    code = """
-        import numpy as np, tensorflow as tf, arraybridge as ab
-        import torch
-        (cpu,) = tf.config.list_physical_devices("CPU")
-        parts = [tf.config.LogicalDeviceConfiguration()] * 4
-        tf.config.set_logical_device_configuration(cpu, parts)
-        f = ab.torch(differentiable=True)(lambda x, y: x * y)
-        with tf.device("CPU:2"):
-            x = tf.identity(tf.ones(3))
-        with tf.device("CPU:3"):
-            y = tf.identity(tf.ones(3))
-        with tf.GradientTape() as tape:
-            tape.watch((x, y))
-            z = f(x, y)
-        places = [each.device[-5:] for each in (z, *tape.gradient(z, (x, y)))]
-        assert places == ["CPU:2", "CPU:2", "CPU:3"], places
-    """
-    bridges.survives(code)
+    (cpu,) = tf.config.list_physical_devices("CPU")
+    parts = [tf.config.LogicalDeviceConfiguration()] * 4
+    tf.config.set_logical_device_configuration(cpu, parts)
+    f = ab.torch(differentiable=True)(lambda x, y: x * y)
+    with tf.device("CPU:2"):
+        x = tf.identity(tf.ones(3))
+    with tf.device("CPU:3"):
+        y = tf.identity(tf.ones(3))
+    with tf.GradientTape() as tape:
+        tape.watch((x, y))
+        z = f(x, y)
+    places = [each.device[-5:] for each in (z, *tape.gradient(z, (x, y)))]
+    assert places == ["CPU:2", "CPU:2", "CPU:3"], places
 
 
 def ended(call):
@@ -936,72 +928,66 @@ def test_batched_derivatives_of_torch_go_through(torch, name, transform):
     torch.testing.assert_close(found, expected, check_stride=False)
 
 
+@bridges.alone(env=FOUR)
 def test_gradients_of_shards_are_those_of_jax(torch, jax):
-    code = """
-        import bridges
-        bridges.load("jax", "torch")
-        import jax, numpy as np, torch, arraybridge as ab
-        from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+    from jax.sharding import Mesh, NamedSharding
+    from jax.sharding import PartitionSpec as P
 
-        mesh = Mesh(jax.devices(), ("i",))
-        x, w = jax.numpy.arange(8.0), jax.numpy.full(2, 3.0)
-        parts = jax.device_put(x, NamedSharding(mesh, P("i")))
-        both = ab.torch(differentiable=True)(lambda w, x: w * x * x)
-        called = ab.jax_callback(
-            ab.numpy(lambda w, x: w * x * x), result=lambda w, x: x,
-            backward=lambda g, w, x: (g * x * x, g * 2 * w * x),
-        )
-        own = lambda w, x: w * x * x
-        shard_map = getattr(jax, "shard_map", None)
-        if shard_map is None:
-            from jax.experimental.shard_map import shard_map
+    shard_map = getattr(jax, "shard_map", None)
+    if shard_map is None:
+        from jax.experimental.shard_map import shard_map
 
-        def summed(f):
-            inner = lambda w, x: jax.lax.psum(f(w, x).sum(), "i")
-            return shard_map(inner, mesh=mesh, in_specs=(P(), P("i")), out_specs=P())
+    def own(w, x):
+        return w * x * x
 
-        def inside(f):
-            inner = lambda w, x: jax.grad(lambda w: f(w, x).sum())(w)
-            return shard_map(inner, mesh=mesh, in_specs=(P(), P("i")), out_specs=P())
+    mesh = Mesh(jax.devices(), ("i",))
+    x, w = jax.numpy.arange(8.0), jax.numpy.full(2, 3.0)
+    parts = jax.device_put(x, NamedSharding(mesh, P("i")))
+    both = ab.torch(differentiable=True)(own)
+    backward = lambda g, w, x: (g * x * x, g * 2 * w * x)  # noqa: E731
+    called = ab.jax_callback(ab.numpy(own), result=lambda w, x: x, backward=backward)
 
-        def apart(f):
-            return shard_map(f, mesh=mesh, in_specs=(P(), P("i")), out_specs=P("i"))
+    def mapped(f, out):
+        return shard_map(f, mesh=mesh, in_specs=(P(), P("i")), out_specs=out)
 
-        programs = [
-            lambda f: jax.grad(summed(f), (0, 1)), lambda f: inside(f), lambda f: apart(f),
-            lambda f: jax.grad(lambda w, x: apart(f)(w, x).sum(), (0, 1)),
-            lambda f: jax.pmap(jax.grad(lambda x: f(x, x).sum())),
-            lambda f: jax.grad(lambda x: f(x, x).sum()),
-        ]
-        for number, program in enumerate(programs):
-            for given in (x, parts) if number != 4 else (x,):
-                for wrap in (lambda f: f, jax.jit):
-                    args = (w, given) if number < 4 else (given.reshape(4, 2),)
-                    expected = wrap(program(own))(*args)
-                    found = wrap(program(both))(*args), wrap(program(called))(*args)
-                    if number == 5 and given is parts and wrap is not jax.jit:
-                        found = found[:1]
-                    for each in found:
-                        jax.tree.map(np.testing.assert_allclose, each, expected)
-        for f in (both, called):
-            try:
-                shard_map(f, mesh=mesh, in_specs=(P(), P("i")), out_specs=P())(w, x)
-            except ValueError as error:
-                assert "replicat" in str(error)
-            else:
-                raise AssertionError("a result of each shard was taken for one of all")
-        with jax.enable_x64(True) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64():
-            wide = x.astype("float64").reshape(4, 2)
-            number = ab.torch(differentiable=True)(lambda x, i: (x**3, i + 2**40))
-            for scale in (1, 1 + 1j):
-                slope = lambda f: jax.pmap(jax.grad(lambda x: f(x).sum().real))(wide * scale)
-                found, expected = slope(lambda x: number(x, 1)[0]), slope(lambda x: x**3)
-                assert found.dtype == expected.dtype
-                np.testing.assert_allclose(found, expected)
-            found = jax.pmap(lambda x, i: number(x, i)[1])(wide, wide.astype("int64"))
-            assert found.dtype == "int64" and (found == wide + 2**40).all()
-    """
-    bridges.survives(code, env=FOUR)
+    programs = [
+        lambda f: jax.grad(
+            mapped(lambda w, x: jax.lax.psum(f(w, x).sum(), "i"), P()), argnums=(0, 1)
+        ),
+        lambda f: mapped(lambda w, x: jax.grad(lambda w: f(w, x).sum())(w), P()),
+        lambda f: mapped(f, P("i")),
+        lambda f: jax.grad(lambda w, x: mapped(f, P("i"))(w, x).sum(), (0, 1)),
+        lambda f: jax.pmap(jax.grad(lambda x: f(x, x).sum())),
+        lambda f: jax.grad(lambda x: f(x, x).sum()),
+    ]
+    for number, program in enumerate(programs):
+        for given in (x, parts) if number != 4 else (x,):
+            for wrap in (lambda f: f, jax.jit):
+                args = (w, given) if number < 4 else (given.reshape(4, 2),)
+                expected = wrap(program(own))(*args)
+                found = wrap(program(both))(*args), wrap(program(called))(*args)
+                if number == 5 and given is parts and wrap is not jax.jit:
+                    found = found[:1]
+                for each in found:
+                    jax.tree.map(np.testing.assert_allclose, each, expected)
+    # A result of each shard is not taken for one of all.
+    for f in (both, called):
+        with pytest.raises(ValueError, match="replicat"):
+            mapped(f, P())(w, x)
+    with jax.enable_x64(True) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64():
+        wide = x.astype("float64").reshape(4, 2)
+        number = ab.torch(differentiable=True)(lambda x, i: (x**3, i + 2**40))
+
+        def slope(f, scale):
+            return jax.pmap(jax.grad(lambda x: f(x).sum().real))(wide * scale)
+
+        for scale in (1, 1 + 1j):
+            found = slope(lambda x: number(x, 1)[0], scale)
+            expected = slope(lambda x: x**3, scale)
+            assert found.dtype == expected.dtype
+            np.testing.assert_allclose(found, expected)
+        found = jax.pmap(lambda x, i: number(x, i)[1])(wide, wide.astype("int64"))
+        assert found.dtype == "int64" and (found == wide + 2**40).all()
 
 
 @pytest.mark.parametrize("name", ("torch", "jax"))

@@ -10,6 +10,10 @@ def environment(backend):
     return {"KERAS_BACKEND": backend, "CUDA_VISIBLE_DEVICES": ""}
 
 
+def framework(backend):
+    return [backend] * (backend != "numpy")
+
+
 PROGRAM = """
 import sys
 import keras, numpy as np, arraybridge as ab
@@ -38,7 +42,7 @@ for base in keras.Variable.__mro__:
 @pytest.mark.parametrize("before", ["", RENAMED], ids=["named", "renamed"])
 @pytest.mark.parametrize("backend", ("torch", "jax", "tensorflow", "numpy"))
 def test_a_variable_belongs_to_its_backend(backend, before):
-    bridges.survives(before + PROGRAM, env=environment(backend))
+    bridges.survives(before + PROGRAM, env=environment(backend), loaded=framework(backend))
 
 
 PLACEHOLDER = """
@@ -63,7 +67,7 @@ assert np.asarray(ab.convert(model(np.full((1, 2, 3), -1.0)), "numpy")).tolist()
 
 @pytest.mark.parametrize("backend", ("torch", "jax", "tensorflow", "numpy"))
 def test_a_placeholder_belongs_to_no_framework(backend):
-    bridges.survives(PLACEHOLDER, env=environment(backend))
+    bridges.survives(PLACEHOLDER, env=environment(backend), loaded=framework(backend))
 
 
 FIT = """

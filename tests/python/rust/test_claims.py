@@ -235,7 +235,7 @@ def empty(tensor):
 
 @pytest.fixture
 def survives(ext, torch):
-    return lambda code: bridges.survives(PREFACE + code, ext.__file__)
+    return lambda code: bridges.survives(PREFACE + code, ext.__file__, loaded=["torch"])
 
 
 def test_memory_stays_while_a_callback_runs_or_a_call_is_detached(survives):

@@ -198,6 +198,7 @@ def test_a_saved_program_finds_the_operator_by_its_name(jax, ext, x, tmp_path):
         assert made.tolist() == [[2] * 3] * 2
         """,
         str(tmp_path / "saved"),
+        loaded=["jax"],
     )
 
 
@@ -414,7 +415,8 @@ def test_an_older_pytorch_is_the_reason_for_no_operator(torch, ext):
         assert not plan.is_native and "is not loaded" in plan.why, plan
         compiled = torch.compile(ext.times, fullgraph=True, backend="eager")
         assert compiled(torch.ones(2)).tolist() == [2, 2]
-        """
+        """,
+        loaded=["torch"],
     )
 
 
@@ -429,7 +431,8 @@ def test_an_older_tensorflow_calls_python(tf, ext):
             program = tf.function(ext.times).get_concrete_function(spec)
             assert "EagerPyFunc" in str(program.graph.as_graph_def())
             assert program(tf.ones(2)).numpy().tolist() == [2, 2]
-        """
+        """,
+        loaded=["tensorflow"],
     )
 
 
@@ -599,6 +602,7 @@ def test_a_saved_model_of_tensorflow_has_the_operator(tf, ext, tmp_path):
         assert sizes.numpy().tolist() == [3, 3, 0, 0]
         """,
         str(tmp_path / "model"),
+        loaded=["tensorflow"],
     )
 
 

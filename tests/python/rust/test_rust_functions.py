@@ -828,7 +828,7 @@ assert x.tolist() == [0, 0, 0], x
 assert shared.data_ptr() == x.unsafe_buffer_pointer() != handed_on.data_ptr()
 print([w.category.__name__ for w in caught])
 """
-    done = bridges.python(code, ext.__file__)
+    done = bridges.python(code, ext.__file__, loaded=("jax", "torch"))
     assert done.stdout.strip() == str(["SharedImmutableMemoryWarning"]), done.stderr
 
 

@@ -67,7 +67,6 @@ NARROWED = {
     "jax": {"int64": "int32", "float64": "float32", "complex128": "complex64"},
 }  # fmt: skip
 GRADIENTS = ("grad", "backward")
-TRACED = ("jit", "vmap", "tf.function", "functionalize", "compile", *GRADIENTS)
 LATER = ("generator", "coroutine", "async generator")
 TILES = ("tiles", "halo", "pad", "workers", "joined")
 

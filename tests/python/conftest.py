@@ -23,6 +23,8 @@ def pytest_configure(config):
     missing += [f"{name} with {dtypes}" for name, dtypes in lacking if dtypes and name in required]
     if missing:
         pytest.exit("required, but not there: " + "; ".join(missing), returncode=1)
+    # pytest-xdist would begin with the files that have most tests.
+    config.option.loadscopereorder = False
 
 
 def pytest_report_header(config):
@@ -32,6 +34,19 @@ def pytest_report_header(config):
     if missing:
         lines.append("not tested: " + ", ".join(missing))
     return lines
+
+
+# These take minutes, most with few tests.
+SLOW = (
+    "test_new", "test_conformance", "test_gallery", "test_docs", "test_doctor", "test_graphs",
+    "test_crashes", "test_end_of_process", "test_layouts_among_devices", "test_native",
+    "test_several_hosts", "test_gradients",
+)  # fmt: skip
+
+
+def pytest_collection_modifyitems(items):
+    """Begin with the slow files, so that no process is left alone with one at the end."""
+    items.sort(key=lambda item: item.path.stem not in SLOW)
 
 
 def pytest_runtest_setup(item):

@@ -54,7 +54,7 @@ def test_each_shortcut_can_be_switched_off_by_itself(torch, jax, off):
                 result = ab.convert(x, target)
                 assert bridges.difference(target, result, image) is None, (source, target)
     """
-    bridges.survives(code, off, env={"ARRAYBRIDGE_FAST": on})
+    bridges.survives(code, off, env={"ARRAYBRIDGE_FAST": on}, loaded=("jax", "torch"))
 
 
 @pytest.mark.skipif("jax" not in bridges.INSTALLED, reason="JAX is not installed")

@@ -372,6 +372,7 @@ def test_what_cannot_be_differentiated_is_an_error_that_names_the_way_out(tf, ja
         ({"slice_by_slice": True}, "leave out slice_by_slice"),
         ({"output_type": "numpy"}, "leave out output_type='numpy'"),
         ({"dtype_conversion": "preserve"}, "leave out dtype_conversion='preserve'"),
+        ({"device": 0}, "leave out device"),
     ),
 )
 def test_options_that_change_arguments_or_results_do_not_go_with_it(options, words):
@@ -540,11 +541,6 @@ def test_out_does_not_go_with_a_gradient(torch):
     double.defvjp(lambda x: (x * 2, None), lambda saved, gradient: (gradient * 2,))
     with pytest.raises(TypeError, match="takes no out"):
         double(torch.ones(4, requires_grad=True), out=np.zeros(4, "float32"))
-
-
-def test_the_first_device_is_an_option():
-    with pytest.raises(ValueError, match="leave out device"):
-        ab.torch(differentiable=True, device=0)(lambda x: x)
 
 
 def test_without_a_tape_a_call_with_tensorflow_is_a_plain_one(tf):

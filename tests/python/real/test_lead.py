@@ -8,10 +8,6 @@ IMAGE = np.arange(6, dtype="uint8").reshape(2, 3)
 KERNEL = np.ones((2, 2), "float32")
 
 
-def halves(*args):
-    return args[-1] / np.float32(2)
-
-
 NOT_IMAGES = {
     "str": np.array(["a", "b"]),
     "object": np.array([1, None], dtype=object),

@@ -484,7 +484,7 @@ def alone(test=None, every: bool = False, env: dict[str, str] | None = None):
     @functools.wraps(test)
     def run(**_):
         file = test.__code__.co_filename
-        loaded = () if every else [MODULES[name] for name in names]
+        loaded = () if every else [MODULES[name].partition(".")[0] for name in names]
         survives(code, file, test.__name__, "every" * every, *names, env=env, loaded=loaded)
 
     return run

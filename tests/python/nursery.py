@@ -16,9 +16,7 @@ import sys
 import tempfile
 
 # Others start threads or devices when they are imported. CuPy does, but not on the simulated CUDA.
-MODULES = {"torch", "jax", "jax.numpy", "tensorflow"}
-if os.environ.get("SIMULATED_CUDA"):
-    MODULES.add("cupy")
+MODULES = ("torch", "jax", "tensorflow", *["cupy"] * bool(os.environ.get("SIMULATED_CUDA")))
 # These are read when modules are imported.
 EARLY = ("JAX_PLATFORMS", "KERAS_BACKEND", "SIMULATED_CUDA_MEMORY")
 PROCESSES = []
@@ -26,7 +24,7 @@ PROCESSES = []
 
 def can_fork(modules) -> bool:
     """Whether a program may be the fork of a process with these modules."""
-    return sys.platform == "linux" and bool(modules) and MODULES.issuperset(modules)
+    return sys.platform == "linux" and bool(modules) and {*modules} <= {*MODULES}
 
 
 def run(code: str, arguments, env: dict[str, str], timeout: float, modules):
@@ -35,8 +33,8 @@ def run(code: str, arguments, env: dict[str, str], timeout: float, modules):
     with ours, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         with theirs:
             early = tuple((name, env[name]) for name in EARLY if name in env)
-            descriptors = [theirs.fileno(), out.fileno(), err.fileno()]
-            socket.send_fds(_started(tuple(modules), early), [b"."], descriptors)
+            started = _started(tuple(name for name in MODULES if name in modules), early)
+            socket.send_fds(started, [b"."], [theirs.fileno(), out.fileno(), err.fileno()])
         ours.settimeout(timeout)
         request = {"code": code, "arguments": arguments, "env": env, "folder": os.getcwd()}
         ours.sendall(json.dumps(request).encode() + b"\n")

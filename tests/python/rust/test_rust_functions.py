@@ -815,21 +815,15 @@ def test_a_cast_of_an_argument_warns_of_integers_that_are_rounded(ext, dtype):
             ext.mean(large)
 
 
-def test_an_immutable_array_that_is_handed_on_is_copied(torch, jax, ext):
-    code = """
-import sys, warnings
-import bridges, jax.numpy as jnp, arraybridge as ab
-ext = bridges.module(sys.argv[1])
-x = jnp.zeros(3)
-with warnings.catch_warnings(record=True, action="always") as caught:
-    handed_on, shared = ext.through(x), ab.convert(x, "torch")
-handed_on += 1
-assert x.tolist() == [0, 0, 0], x
-assert shared.data_ptr() == x.unsafe_buffer_pointer() != handed_on.data_ptr()
-print([w.category.__name__ for w in caught])
-"""
-    done = bridges.python(code, ext.__file__, loaded=("jax", "torch"))
-    assert done.stdout.strip() == str(["SharedImmutableMemoryWarning"]), done.stderr
+@bridges.alone
+def test_an_immutable_array_that_is_handed_on_is_copied(torch, jnp):
+    ext, x = bridges.tests_extension(), jnp.zeros(3)
+    with warnings.catch_warnings(record=True, action="always") as caught:
+        handed_on, shared = ext.through(x), ab.convert(x, "torch")
+    handed_on += 1
+    assert x.tolist() == [0, 0, 0], x
+    assert shared.data_ptr() == x.unsafe_buffer_pointer() != handed_on.data_ptr()
+    assert [w.category for w in caught] == [ab.SharedImmutableMemoryWarning], caught
 
 
 # The package's tables under another version: two numbers, and the addresses of three tables.

@@ -19,9 +19,9 @@ import textwrap
 import threading
 from pathlib import Path
 
+import fork_server
 import ml_dtypes
 import numpy as np
-import nursery
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -397,8 +397,8 @@ def environment() -> dict[str, str]:
 def python(code: str, *arguments: str, env=None, timeout: int = 240, loaded=()):
     """Run code in a process of its own that can import `bridges`, and has loaded some modules."""
     code, env = textwrap.dedent(code), {**environment(), **(env or {})}
-    if nursery.can_fork(loaded):
-        return nursery.run(code, arguments, env, timeout, loaded)
+    if fork_server.can_fork(loaded):
+        return fork_server.run(code, arguments, env, timeout, loaded)
     command = [sys.executable, "-c", code, *arguments]
     return subprocess.run(
         command, capture_output=True, text=True, env=env, timeout=timeout, check=False

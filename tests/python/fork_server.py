@@ -57,7 +57,7 @@ def _started(modules: tuple[str, ...], early: tuple[tuple[str, str], ...]) -> so
     import bridges
 
     ours, theirs = socket.socketpair()
-    command = [sys.executable, "-c", "import nursery; exec(nursery.serve())"]
+    command = [sys.executable, "-c", "import fork_server; exec(fork_server.serve())"]
     # Files of tests import these.
     beside = [name for name in ("pytest", "hypothesis") if name in sys.modules]
     command += [str(theirs.fileno()), *beside, *modules]

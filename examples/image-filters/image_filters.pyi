@@ -27,6 +27,15 @@ def accumulate(
 ) -> None:
     """Add an image to a sum, in place."""
 
+def despeckle(
+    image: Annotated[Any, "float32, 2"],
+    radius: int = 1,
+    *,
+    dtype_conversion: Any = None,
+    slice_by_slice: bool = False,
+) -> Annotated[Any, "float32, 2"]:
+    """The same median for compiled programs, which run without Python: Ctrl-C does not end it."""
+
 def edges(
     image: Annotated[Any, "float32, 2"],
     *,

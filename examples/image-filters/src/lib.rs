@@ -101,6 +101,12 @@ fn median(
     Ok(medians)
 }
 
+/// The same median for compiled programs, which run without Python: Ctrl-C does not end it.
+#[memory_type(numpy, returns = input, cast, defaults(radius = 1), result = image)]
+fn despeckle(image: ArrayView2<'_, f32>, radius: usize) -> Result<Array2<f32>, Error> {
+    median(image, radius, &Interrupt::default())
+}
+
 /// Subtract a background of the same shape from an image.
 ///
 /// Values below 0 become 0. The result has the element type and the framework of `image`.

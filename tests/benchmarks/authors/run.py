@@ -217,28 +217,34 @@ def calls(ways: dict[str, Any]) -> dict[str, dict[str, Callable[[], object]]]:
     return found
 
 
-def times(ways: dict[str, Any], rounds: int) -> str:
+def times(
+    cases: dict[str, dict[str, Callable[[], object]]],
+    rounds: int,
+    names: tuple[str, ...] = NAMES,
+    each: int = 1,
+) -> str:
+    """A table of calls that take turns. A program makes several (`each`)."""
     rows = []
-    for title, timed in calls(ways).items():
-        number = max(1, int(BATCH_NS / max(batch(timed[NAMES[0]], 100), 1)))
+    for title, timed in cases.items():
+        number = max(1, int(BATCH_NS / max(batch(timed[names[0]], 100 // each), 1)))
         found: dict[str, list[float]] = {name: [] for name in timed}
         gc.collect()
         for turn in range(rounds):
             for name in timed if turn % 2 else reversed(timed):
                 found[name].append(batch(timed[name], number))
-        ours = found[NAMES[0]]
+        ours = found[names[0]]
         cells = []
-        for name in NAMES:
+        for name in names:
             if name not in found:
-                cells.append("refused")
+                cells.append("refused" if names is NAMES else "")
                 continue
             ratios = [one / base for one, base in zip(found[name], ours, strict=True)]
             low, middle, high = statistics.quantiles(ratios, n=4)
-            ns = statistics.median(found[name])
-            spread = "" if name == NAMES[0] else f", {middle:.2f} ({low:.2f} to {high:.2f})"
+            ns = statistics.median(found[name]) / each
+            spread = "" if name == names[0] else f", {middle:.2f} ({low:.2f} to {high:.2f})"
             cells.append(f"{ns:.0f} ns{spread}")
         rows.append([title, *cells])
-    return table(["16 x 16 float32", *NAMES], rows)
+    return table(["16 x 16 float32", *names], rows)
 
 
 ALONE = """
@@ -278,7 +284,7 @@ def times_alone(rounds: int) -> str:
 
 
 def versions() -> str:
-    names = {"nanobind": "nanobind", "apache-tvm-ffi": "TVM FFI"}
+    names = {"nanobind": "nanobind", "apache-tvm-ffi": "TVM FFI", "jax-tvm-ffi": "jax-tvm-ffi"}
     installed = {title: importlib.metadata.version(name) for name, title in names.items()}
     frameworks = ("numpy", "torch", "jax", "tensorflow")
     installed |= {bridges.TITLES[name]: sys.modules[name].__version__ for name in frameworks}
@@ -305,10 +311,13 @@ def main() -> None:
     options = parser.parse_args()
     bridges.load("numpy", "torch", "jax", "tensorflow")
     ways = modules()
+    import programs
+
     blocks = {
         "versions": versions(),
         "behaviour": behaviour(ways),
-        "times": times(ways, options.rounds),
+        "times": times(calls(ways), options.rounds),
+        "programs": times(programs.programs(ways), options.rounds, programs.NAMES, programs.CALLS),
         "alone": times_alone(9),
     }
     print("\n".join(blocks.values()))

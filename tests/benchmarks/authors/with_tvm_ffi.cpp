@@ -51,8 +51,15 @@ void add_to(ffi::TensorView image, ffi::TensorView out) {
         for (int64_t x = 0; x < to.width; ++x) to(y, x) += from(y, x);
 }
 
+void double_into(ffi::TensorView image, ffi::TensorView out) {
+    View from = opened(image), to = opened(out);
+    for (int64_t y = 0; y < to.height; ++y)
+        for (int64_t x = 0; x < to.width; ++x) to(y, x) = 2 * from(y, x);
+}
+
 }  // namespace
 
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(total, total);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(doubled, doubled);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(add_to, add_to);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(double_into, double_into);

@@ -15,7 +15,7 @@ fn doubled(image: ArrayView2<'_, f32>) -> Array2<f32> {
     &image * 2.0
 }
 
-#[memory_type(numpy, returns = input)]
+#[memory_type(numpy, returns = input, result = image)]
 fn doubled_for_the_caller(image: ArrayView2<'_, f32>) -> Array2<f32> {
     &image * 2.0
 }

@@ -465,11 +465,7 @@ def strided(dtype: str, kind: str, most: int = 64) -> numpy.ndarray | None:
 
 @case("import of {item} strides", "import.strides", when=imports, each=lambda table: STRIDES)
 def check_strides(table: Table, kind: str) -> str | None:
-    widest = table.get("import.strides", "any")
-    if table.get("import.forgets_strides"):
-        # Which version it is, the table tells.
-        widest = "contiguous"
-    claimed = STRIDES.index(kind) <= STRIDES.index(widest)
+    claimed = STRIDES.index(kind) <= STRIDES.index(table.get("import.strides", "any"))
     dtype = next((d for d in ("float32", "uint8") if table.uses_dlpack(d, "import")), "float32")
     native = strided(dtype, kind, table.most_ndim)
     if native is None or (native := table.fitted(native)) is None:

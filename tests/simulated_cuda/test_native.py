@@ -77,15 +77,16 @@ def test_several_results_and_numbers(ext, index):
 
 @devices
 def test_one_that_writes(ext, index):
-    x, out = (arrays.make(f"torch:{index}", VALUES + number) for number in (1, 0))
+    wanted = np.concatenate([VALUES[:32] + 1, VALUES[32:]])
+    x, out = (arrays.make(f"torch:{index}", values) for values in (VALUES[:32] + 1, VALUES))
     assert compiled(ext.device_write)(x, out) is out
-    np.testing.assert_array_equal(arrays.host(out), VALUES + 1)
-    x, out = (arrays.make(f"jax:{index}", VALUES + number) for number in (1, 0))
+    np.testing.assert_array_equal(arrays.host(out), wanted)
+    x, out = (arrays.make(f"jax:{index}", values) for values in (VALUES[:32] + 1, VALUES))
     written = jax.jit(ext.device_write)(x, out)
-    np.testing.assert_array_equal(arrays.host(written), VALUES + 1)
+    np.testing.assert_array_equal(arrays.host(written), wanted)
     np.testing.assert_array_equal(arrays.host(out), VALUES)
     donated = jax.jit(ext.device_write, donate_argnums=1)(x, out)
-    np.testing.assert_array_equal(arrays.host(donated), VALUES + 1)
+    np.testing.assert_array_equal(arrays.host(donated), wanted)
     assert out.is_deleted()
 
 

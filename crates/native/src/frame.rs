@@ -43,12 +43,7 @@ pub(crate) unsafe trait Call: fmt::Debug {
     }
 
     /// Has a result begin with the values of an argument, and not with none. What follows is for arrays without strides.
-    fn begin(
-        &mut self,
-        number: usize,
-        index: usize,
-        stream: Option<CudaStream>,
-    ) -> Result<(), Error> {
+    fn begin(&mut self, number: usize, index: usize, on_device: bool) -> Result<(), Error> {
         let argument = self.argument(index)?;
         let (from, dtype, len) = (argument.bytes()?, argument.dtype()?, argument.nbytes()?);
         let shape: Vec<_> = argument.dims().iter().map(|length| *length as usize).collect();
@@ -57,16 +52,15 @@ pub(crate) unsafe trait Call: fmt::Debug {
             return Err(Error::internal("the program has another array for its result"));
         }
         let to = result.bytes()?;
-        if from == to {
-            return Ok(());
+        if from != to && on_device {
+            // XLA has copied the array, where somebody else needs it.
+            return Err(Error::internal("the program has other memory for the result"));
         }
-        let Some(stream) = stream else {
+        if from != to {
             // SAFETY: both have so many bytes, and nobody else uses those of a result.
             unsafe { to.copy_from(from, len) };
-            return Ok(());
-        };
-        // SAFETY: as above, and the stream lives as long as the process.
-        unsafe { stream.copy(from, to, len) }
+        }
+        Ok(())
     }
 
     /// The memory of such a result.

@@ -45,7 +45,7 @@ pub(crate) fn run<O: Operator, C: Call>(
         let stream = if O::CUDA { Some(call.stream()?) } else { None };
         let on_device = |stream: CudaStream| driver::set_current(stream.device);
         let _previous = stream.map(on_device).transpose().map_err(Error::internal)?;
-        let _claim = begin::<O>(&mut call, stream)?;
+        let _claim = begin::<O>(&mut call)?;
         let mut frame = Frame::new(&mut call, O::ARGUMENTS, O::WRITTEN, stream);
         O::call(&mut frame)?;
         frame.finish()?;
@@ -64,16 +64,13 @@ pub(crate) fn run<O: Operator, C: Call>(
 /// # Errors
 ///
 /// Somebody else uses what is written to.
-fn begin<O: Operator>(
-    call: &mut dyn Call,
-    stream: Option<CudaStream>,
-) -> Result<Option<Claim>, Error> {
+fn begin<O: Operator>(call: &mut dyn Call) -> Result<Option<Claim>, Error> {
     let about = |index: usize, error: Error| {
         let name = O::ARGUMENTS.get(index).map(|argument| argument.0).unwrap_or_default();
         error.at(format_args!("argument '{name}'"))
     };
     for (number, index) in O::WRITTEN.iter().enumerate() {
-        call.begin(number, *index, stream).map_err(|error| about(*index, error))?;
+        call.begin(number, *index, O::CUDA).map_err(|error| about(*index, error))?;
     }
     if O::WRITTEN.is_empty() {
         return Ok(None);

@@ -397,7 +397,7 @@ unsafe impl Call for TorchCall<'_> {
         self.count
     }
 
-    fn begin(&mut self, _: usize, _: usize, _: Option<CudaStream>) -> Result<(), Error> {
+    fn begin(&mut self, _: usize, _: usize, _: bool) -> Result<(), Error> {
         Ok(())
     }
 

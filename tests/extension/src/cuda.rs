@@ -1,6 +1,7 @@
 //! Functions that work in CUDA memory, for tests/python/device/test_gpu_functions.py and tests/simulated_cuda.
 
 use arraybridge_runtime::cudarc::driver::result;
+use arraybridge_runtime::cudarc::driver::sys::{self, CUpointer_attribute};
 use arraybridge_runtime::prelude::*;
 use pyo3::prelude::*;
 
@@ -11,6 +12,7 @@ fn device_copy(image: DeviceView<'_, f32>, stream: &Stream) -> Result<DeviceArra
     let mut copy = DeviceArray::zeros(image.shape(), stream)?;
     let bytes = 4 * image.len();
     if bytes > 0 {
+        expect_on_device(from, stream)?;
         let memory = stream.context().clone();
         memory.bind_to_thread()?;
         let to = pointer(&mut copy, stream);
@@ -18,6 +20,18 @@ fn device_copy(image: DeviceView<'_, f32>, stream: &Stream) -> Result<DeviceArra
         unsafe { result::memcpy_dtod_async(to, from, bytes, stream.cu_stream()) }?;
     }
     Ok(copy)
+}
+
+/// Refuses memory of another device than the stream's.
+fn expect_on_device(address: u64, stream: &Stream) -> Result<()> {
+    let (mut device, attribute) =
+        (-1_i32, CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL);
+    // SAFETY: the attribute has 32 bits, and any address may be asked about.
+    unsafe { sys::cuPointerGetAttribute((&raw mut device).cast(), attribute, address) }.result()?;
+    match device as usize == stream.index() {
+        true => Ok(()),
+        false => Err(Error::Value(format!("memory of device {device} on {}", stream.device()))),
+    }
 }
 
 /// The elements once more, as a tensor of no framework.
@@ -151,12 +165,18 @@ fn device_bytes_and_copy(
     Ok((bytes, device_copy(image, stream)?))
 }
 
-/// Copies into `out`, also in a compiled program.
+/// Copies into the beginning of `out`, also in a compiled program.
 #[memory_type(torch, returns = input, result = out)]
 fn device_write(
     stream: &Stream,
     image: DeviceView<'_, f32>,
     out: DeviceViewMut<'_, f32>,
 ) -> Result<()> {
-    device_copy_into(image, out, stream)
+    let (from, to) = (image.contiguous()?, out.contiguous()?);
+    if image.len() > out.len() {
+        return Err(Error::Value("there is no room".into()));
+    }
+    // SAFETY: both have as many bytes on the device of the stream, and do not overlap.
+    unsafe { result::memcpy_dtod_async(to, from, 4 * image.len(), stream.cu_stream()) }?;
+    Ok(())
 }

@@ -1,12 +1,13 @@
 """What a conversion costs more by tables that are loaded than by compiled ones.
 
-The loaded tables are in a child process: without the shortcut `compiled`, it reads the tables of
-the wheel as it reads those that a program loads. It answers each line, a number of calls and a
-pair, with the nanoseconds of one call.
+Both are measured in child processes. Without the shortcut `compiled`, one of them reads the tables
+of the wheel as it reads those that a program loads. A child answers each line, a number of calls
+and a pair, with the nanoseconds of one call.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import subprocess
@@ -15,21 +16,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import arraybridge as ab
+import bridges
 from measure import Call, Case, Target, batch
-from pairs import FRAMEWORKS, SMALL, equal, sources
+from pairs import SMALL, equal
 
 HERE = Path(__file__).parent
-CHILD = "import bridges; bridges.load(); import loaded; loaded.answer()"
-ENVIRONMENT = {
-    "ARRAYBRIDGE_FAST": "exchange,buffer,import,transfer",
-    "PYTHONPATH": os.pathsep.join(
-        [str(HERE), str(HERE.parent / "python"), os.environ.get("PYTHONPATH", "")]
-    ),
-}
+# Calls of OpenCL differ by more than a microsecond.
+FRAMEWORKS = ("numpy", "torch", "jax", "tensorflow")
+CHILD = f"import bridges; bridges.load{FRAMEWORKS}; import loaded; loaded.answer()"
+PATH = [str(HERE), str(HERE.parent / "python"), os.environ.get("PYTHONPATH", "")]
+COMPILED, LOADED = "1", "exchange,buffer,import,transfer"
 
 
 class InChild:
-    """A conversion that the child process carries out."""
+    """A conversion that a child process carries out."""
 
     def __init__(self, child: subprocess.Popen, pair: str) -> None:
         self.child, self.pair = child, pair
@@ -42,21 +42,27 @@ class InChild:
         return float(self.child.stdout.readline())
 
 
-def loaded() -> Iterator[Case]:
+@contextlib.contextmanager
+def child(shortcuts: str) -> Iterator[subprocess.Popen]:
+    environment = {"ARRAYBRIDGE_FAST": shortcuts, "PYTHONPATH": os.pathsep.join(PATH)}
     pipe = subprocess.PIPE
-    command = [sys.executable, "-c", CHILD]
-    environment = {**os.environ, **ENVIRONMENT}
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment) as child:
-        for pair, call in conversions():
-            # Calls of OpenCL differ by more than a microsecond.
-            most = None if "pyclesperanto" in pair else Target(150, "added")
-            yield Case(pair, InChild(child, pair), {"compiled": call}, target=most)
-        child.stdin.close()
+    command, environment = [sys.executable, "-c", CHILD], {**os.environ, **environment}
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment) as process:
+        yield process
+        process.stdin.close()
+
+
+def loaded() -> Iterator[Case]:
+    with child(LOADED) as ours, child(COMPILED) as compiled:
+        for pair in map(" -> ".join, itertools.permutations(FRAMEWORKS, 2)):
+            hands = {"compiled": InChild(compiled, pair)}
+            most = Target(150, "added")
+            yield Case(pair, InChild(ours, pair), hands, target=most, of_batches=min)
 
 
 def conversions() -> Iterator[tuple[str, Call]]:
     """Every conversion between two frameworks, after its result was checked."""
-    arrays = sources(SMALL)
+    arrays = {name: bridges.make(name, SMALL) for name in FRAMEWORKS}
     for source, target in itertools.permutations(FRAMEWORKS, 2):
 
         def call(x: object = arrays[source], target: str = target) -> object:

@@ -26,7 +26,7 @@ def benchmark():
     return cases
 
 
-@pytest.mark.parametrize("group", ["small", "declared", "detect", "alignment", "slices"])
+@pytest.mark.parametrize("group", ["small", "loaded", "declared", "detect", "alignment", "slices"])
 def test_every_call_of_a_case_is_right(benchmark, group):
     for case in benchmark.GROUPS[group]():
         for call in [case.ours, *case.hands.values(), *case.floors.values()]:

@@ -68,7 +68,7 @@ pub struct Target {
     pub elsewhere: bool,
     /// True if the result is to be bound to no device, as only contiguous memory can be.
     pub free: bool,
-    /// True if its own copies are computed with in a wrong order, but for row-major ones.
+    /// True if its own copies are computed with in a wrong order, but for row-major ones: it shares no others.
     pub forgets_strides: bool,
 }
 
@@ -492,11 +492,7 @@ fn steps_within(
         true => fallbacks![Cast: REOPENED],
         false => fallbacks![Cast: CAST_THROUGH_HOST],
     };
-    // What it copies or moves itself would be in another order for its programs.
-    let (moves, copies) = match target.forgets_strides {
-        true => (false, false),
-        false => (framework.device.r#move.is_some(), framework.copy.is_some()),
-    };
+    let (moves, copies) = (framework.device.r#move.is_some(), framework.copy.is_some());
     match (why, wish.cast) {
         (None, _) => (&[Step::Keep], &[]),
         // The framework's cast lacks some dtypes, or memory. There the kernels cast, and a gradient ends.

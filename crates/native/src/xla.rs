@@ -18,6 +18,20 @@ use raw::{Attributes, Buffer, Buffers, CallFrame, CreateFailure, Failure};
 
 pub use raw::Handler;
 
+/// One of XLA's functions, or `None`. Its table may be shorter than the one here, and no part that it lacks is read.
+macro_rules! function {
+    ($api:expr, $field:ident) => {
+        match $api {
+            api if api.is_null()
+                || (*api).struct_size < offset_of!(raw::Api, $field) + size_of::<usize>() =>
+            {
+                None
+            }
+            api => (*api).$field,
+        }
+    };
+}
+
 /// The handler of an operator.
 pub const fn handler<O: Operator>() -> Handler {
     entry::<O>
@@ -138,11 +152,11 @@ unsafe impl Call for XlaCall<'_> {
 
     fn stream(&self) -> Result<CudaStream, Error> {
         let missing = || Error::internal("XLA does not say on which stream the call is");
-        // SAFETY: the pointer is null or that of XLA's functions.
-        let api = unsafe { self.frame.api.as_ref() }.ok_or_else(missing)?;
+        let api = self.frame.api;
         let (extensions, context) = (null_mut(), self.frame.context);
-        let has = |end: usize| api.struct_size >= end + size_of::<usize>();
-        let get_stream = api.get_stream.filter(|_| has(offset_of!(raw::Api, get_stream)));
+        // SAFETY: the pointer is null or that of XLA's functions.
+        let (get_stream, get_device) =
+            unsafe { (function!(api, get_stream), function!(api, get_device)) };
         let mut asked = raw::GetStream {
             struct_size: size_of::<raw::GetStream>(),
             extensions,
@@ -152,7 +166,7 @@ unsafe impl Call for XlaCall<'_> {
         // SAFETY: the struct is the one that the function takes, and the context that of this call.
         unsafe { self.succeeded(get_stream.ok_or_else(missing)?(&mut asked))? };
         // An older XLA has made the context of the device current.
-        let device = match api.get_device.filter(|_| has(offset_of!(raw::Api, get_device))) {
+        let device = match get_device {
             None => driver::current().map_err(Error::internal)?,
             Some(get_device) => {
                 let struct_size = offset_of!(raw::GetDevice, device) + size_of::<i32>();
@@ -176,8 +190,7 @@ impl XlaCall<'_> {
         }
         // SAFETY: `stream`, which calls this, has found XLA's functions. It is not used again.
         unsafe {
-            let destroy = (*self.frame.api).destroy_failure;
-            if let Some(destroy) = destroy {
+            if let Some(destroy) = function!(self.frame.api, destroy_failure) {
                 let struct_size = size_of::<raw::DestroyFailure>();
                 destroy(&mut raw::DestroyFailure { struct_size, extensions: null_mut(), failure });
             }
@@ -248,16 +261,8 @@ unsafe fn items(buffers: &Buffers) -> Result<&[*const Buffer], Error> {
 ///
 /// Those of [`entry`].
 unsafe fn failure(frame: &CallFrame, error: &Error) -> *mut Failure {
-    let needed = offset_of!(raw::Api, create_failure) + size_of::<usize>();
-    // SAFETY: the pointer is null or that of XLA's functions, whose size says whether there is this one.
-    let create = unsafe {
-        frame
-            .api
-            .as_ref()
-            .filter(|api| api.struct_size >= needed)
-            .and_then(|api| api.create_failure)
-    };
-    let Some(create) = create else {
+    // SAFETY: the pointer is null or that of XLA's functions.
+    let Some(create) = (unsafe { function!(frame.api, create_failure) }) else {
         // A call that failed would pass for one that did not, and the memory of its results has no values.
         eprintln!("XLA takes no errors, and a call failed: {}", error.text);
         std::process::abort();
@@ -286,8 +291,8 @@ unsafe fn is_described(frame: &CallFrame) -> bool {
             at = extension.next;
             continue;
         }
-        // SAFETY: XLA before 0.2 asks without its functions.
-        let theirs = unsafe { frame.api.as_ref() }.map_or(1, |api| api.version.minor);
+        // SAFETY: XLA before 0.2 asks without its functions, and every table has a version.
+        let theirs = if frame.api.is_null() { 1 } else { unsafe { (*frame.api).version.minor } };
         // SAFETY: an extension of this kind is such a struct, with a pointer to memory for the answer.
         if let Some(metadata) = unsafe { (*at.cast::<raw::MetadataExtension>()).metadata.as_mut() }
         {

@@ -492,21 +492,26 @@ fn steps_within(
         true => fallbacks![Cast: REOPENED],
         false => fallbacks![Cast: CAST_THROUGH_HOST],
     };
-    let (moves, copies) = (framework.device.r#move.is_some(), framework.copy.is_some());
     match (why, wish.cast) {
         (None, _) => (&[Step::Keep], &[]),
         // The framework's cast lacks some dtypes, or memory. There the kernels cast, and a gradient ends.
         (_, Some(_)) if casts && from == target.device => (&[Step::Cast], by_kernels),
-        (_, Some(_)) if casts && moves => (&[Step::Cast, Step::Move], by_kernels),
+        (_, Some(_)) if casts && framework.device.r#move.is_some() => {
+            (&[Step::Cast, Step::Move], by_kernels)
+        }
         (_, Some(dtype)) if on_host => (gathering(target, dtype), &[]),
         (_, Some(_)) => (CAST_THROUGH_HOST, &[]),
-        (Some(Why::Device), _) if moves => (&[Step::Move], &[]),
+        (Some(Why::Device), _) if framework.device.r#move.is_some() => (&[Step::Move], &[]),
         (Some(Why::Device), _) if on_host => (COPIED_HERE, &[]),
         (Some(Why::Device), _) => (THROUGH_HOST, &[]),
         // The framework's copy lacks some dtypes; on the host there is another way.
-        (Some(_), _) if copies && on_host => (&[Step::Copy], fallbacks![Requested: REOPENED]),
+        (Some(_), _) if framework.copy.is_some() && on_host => {
+            (&[Step::Copy], fallbacks![Requested: REOPENED])
+        }
         // The copy may land elsewhere: TensorFlow has no kernel on a GPU for some dtypes.
-        (Some(_), _) if copies => (&[Step::Copy], fallbacks![Requested: THROUGH_HOST]),
+        (Some(_), _) if framework.copy.is_some() => {
+            (&[Step::Copy], fallbacks![Requested: THROUGH_HOST])
+        }
         (Some(_), _) if on_host => (COPIED_HERE, &[]),
         (Some(_), _) => (THROUGH_HOST, &[]),
     }

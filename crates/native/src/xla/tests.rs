@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_void};
+use std::mem::MaybeUninit;
 use std::ptr::{from_ref, null, null_mut};
 
 use ndarray::{Array, Array1, Array2, ArrayView1, ArrayView2, ArrayViewMut1, Ix1, arr2};
@@ -72,6 +73,14 @@ fn api(minor: c_int) -> Api {
         others: [None; 12],
         get_device: None,
     }
+}
+
+/// As many bytes of XLA's functions as their size says.
+fn table(api: &Api) -> Vec<MaybeUninit<usize>> {
+    let mut words = vec![MaybeUninit::uninit(); api.struct_size / size_of::<usize>()];
+    // SAFETY: it has at least so many words, and no test says more.
+    unsafe { words.as_mut_ptr().copy_from(from_ref(api).cast(), words.len()) };
+    words
 }
 
 fn buffer<T>(dtype: c_int, data: *mut T, dims: &[i64]) -> Buffer {
@@ -162,10 +171,11 @@ impl Call {
         let kinds: Vec<_> = parts.attributes.iter().map(|(_, kind, _)| *kind).collect();
         let items: Vec<*const c_void> =
             parts.attributes.iter().map(|(.., scalar)| from_ref(scalar).cast()).collect();
+        let table = parts.api.as_ref().map(table);
         let mut frame = CallFrame {
             struct_size: parts.frame_size,
             extensions: parts.extension,
-            api: parts.api.as_ref().map_or(null(), from_ref),
+            api: table.as_ref().map_or(null(), |table| table.as_ptr().cast()),
             context: null_mut(),
             stage: parts.stage,
             arguments: list(&arguments),
@@ -348,6 +358,46 @@ fn what_is_written_to_is_the_argument_or_begins_with_its_values() {
     // SAFETY: as above.
     unsafe { flags.write(2) };
     assert!(run(|_| ()).unwrap_err().0.contains("argument 'flags': "));
+}
+
+/// A function that works in CUDA memory.
+struct OnDevice;
+
+impl Operator for OnDevice {
+    const NAME: &'static str = "on_device";
+    const ARGUMENTS: &'static [(&'static str, DType)] = Scale::ARGUMENTS;
+    const NUMBERS: &'static [(&'static str, DType, bool)] = &[];
+    const RESULTS: &'static [DType] = &[];
+    const WRITTEN: &'static [usize] = &[];
+    const CUDA: bool = true;
+    const ORIGINS: &'static [Origin] = &[];
+
+    fn call(_: &mut Frame<'_>) -> Result<(), Error> {
+        unreachable!("there is no device")
+    }
+}
+
+#[test]
+fn a_function_in_cuda_memory_needs_the_stream_and_reads_no_further_than_the_table_of_xla() {
+    /// An address to compare with.
+    const FAILED: *mut Failure = std::ptr::without_provenance_mut(8);
+    thread_local!(static DESTROYED: Cell<bool> = const { Cell::new(false) });
+    unsafe extern "C" fn refuse(_: *mut raw::GetStream) -> *mut Failure {
+        FAILED
+    }
+    unsafe extern "C" fn destroy(arguments: *mut raw::DestroyFailure) {
+        // SAFETY: the caller passes a struct.
+        DESTROYED.set(unsafe { (*arguments).failure } == FAILED);
+    }
+    let error = |api: Api| {
+        Call::error(|parts| (parts.api, parts.handler) = (Some(api), handler::<OnDevice>()))
+    };
+    let short = Api { struct_size: offset_of!(Api, failure_details), ..api(5) };
+    assert_eq!(error(short), "on_device(): XLA does not say on which stream the call is");
+    let functions = Api { get_stream: Some(refuse), destroy_failure: Some(destroy), ..api(5) };
+    let functions = Api { struct_size: offset_of!(Api, others), ..functions };
+    assert!(error(functions).contains("is not on a CUDA device; place its arrays on one"));
+    assert!(DESTROYED.get());
 }
 
 #[test]
